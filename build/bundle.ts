@@ -10,7 +10,7 @@ import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync 
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import packageJson from '../package.json' with { type: 'json' }
-import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './commonjs.ts'
+import { bundleCommonJs, CHUNK_OPTIONS, importMetaDefines, listLoaded } from './commonjs.ts'
 import { checkVersions, patches } from './patches/index.ts'
 import { undiciDefines } from './patches/undici.ts'
 import { buildBom } from './sbom.ts'
@@ -20,13 +20,13 @@ const root = join(import.meta.dirname, '..')
 const outdir = resolve(process.argv[2] ?? join(root, 'dist'))
 const WORKER = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url,?\s*\)/g
 
-const bundleName = (file: string) => relative(root, file).replace(/\.ts$/, '').replaceAll('/', '-')
+const formatBundleName = (file: string) => relative(root, file).replace(/\.ts$/, '').replaceAll('/', '-')
 
 const workers = new Map<string, string>()
 for (const file of globSync('{cli,console,operator,dataplane}/**/*.ts', { cwd: root })) {
   for (const match of readFileSync(join(root, file), 'utf8').matchAll(WORKER)) {
     const worker = resolve(root, dirname(file), match[1] as string)
-    workers.set(bundleName(worker), worker)
+    workers.set(formatBundleName(worker), worker)
   }
 }
 
@@ -48,7 +48,7 @@ const pointToBundles: Plugin = {
     builder.onLoad({ filter: /\/(cli|console|operator|dataplane)\/.*\.ts$/ }, ({ path }) => {
       const source = readFileSync(path, 'utf8').replaceAll(
         WORKER,
-        (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
+        (_, target: string) => `new URL('./${formatBundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
       )
       const withScript = source.replaceAll(`new URL('${BROWSER_SCRIPT}'`, `new URL('./${BROWSER_FILE}'`)
       const files = Object.entries({ ...REQUIRED, [ENGINE]: ENGINE_FILE })
@@ -79,7 +79,7 @@ const result = await build({
   // esbuild uses the first plugin that loads a file.
   plugins: [...patches, pointToBundles],
 })
-const chunks = await commonJs(result.outputFiles)
+const chunks = await bundleCommonJs(result.outputFiles)
 mkdirSync(outdir, { recursive: true })
 for (const { name, code, map } of chunks) {
   writeFileSync(join(outdir, name), `${code}//# sourceMappingURL=${name}.map\n`)
@@ -88,7 +88,7 @@ for (const { name, code, map } of chunks) {
 // The enclosing package declares ES modules.
 writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
 for (const [started, sources] of Object.entries(STARTS)) {
-  const atStart = new Set(loadedWith(sources, result.metafile))
+  const atStart = new Set(listLoaded(sources, result.metafile))
   const text = await startText(result.outputFiles.filter(({ path }) => atStart.has(basename(path))))
   writeFileSync(join(outdir, startFile(started as Started)), text, 'latin1')
 }

@@ -29,7 +29,7 @@ export interface Chunk {
 }
 
 /** Converts esbuild's ESM output to CommonJS with source maps of its own. A chunk with a top-level await fails. */
-export function commonJs(outputs: readonly OutputFile[]): Promise<Chunk[]> {
+export function bundleCommonJs(outputs: readonly OutputFile[]): Promise<Chunk[]> {
   const maps = new Map(outputs.map(({ path, text }) => [path, text]))
   return Promise.all(
     outputs
@@ -72,7 +72,7 @@ const inlineMap = (map: string) =>
   `//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}`
 
 /** Returns the names of the chunks that are loaded with `sources`: theirs, and all that these import. */
-export function loadedWith(sources: readonly string[], { outputs }: Metafile): string[] {
+export function listLoaded(sources: readonly string[], { outputs }: Metafile): string[] {
   const all = Object.entries(outputs)
   const open = sources.map((source) => {
     const found = all.find(([, { entryPoint }]) => entryPoint === source)

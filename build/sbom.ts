@@ -32,7 +32,7 @@ export interface Bom {
 }
 
 /** Returns the folder of the package that owns a file; undefined for files of ours. */
-const packageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
+const findPackageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
 
 const readName = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
@@ -40,7 +40,7 @@ const readName = (folder: string) => folder.slice(folder.lastIndexOf('node_modul
 const formatLicenses = (license: string) =>
   /[ ()]/.test(license) ? [{ expression: license }] : [{ license: { id: license } }]
 
-function component(
+function describeComponent(
   type: Component['type'],
   name: string,
   { version = '', license, integrity }: Locked,
@@ -69,21 +69,21 @@ export function buildBom(
 ): Bom {
   const folders = new Set<string>()
   for (const file of files) {
-    const folder = packageFolder(file)
+    const folder = findPackageFolder(file)
     if (folder !== undefined) folders.add(folder)
   }
   const found = new Map<string, Component & { readonly purl: string }>()
   for (const folder of [...folders].sort()) {
     const locked = lock[folder]
     if (locked?.version === undefined) throw new Error(`${folder} is bundled and not in package-lock.json`)
-    const one = component('library', readName(folder), locked)
+    const one = describeComponent('library', readName(folder), locked)
     found.set(one.purl, one)
   }
   return {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     version: 1,
-    metadata: { component: component('application', own.name, own) },
+    metadata: { component: describeComponent('application', own.name, own) },
     components: [...found.values()].sort((one, other) => (one.purl < other.purl ? -1 : 1)),
   }
 }
@@ -114,11 +114,11 @@ export function withFiles(bom: Bom, files: readonly SystemFile[]): Bom {
   const paths = [...byPath.keys()].sort()
   return {
     ...bom,
-    components: [...bom.components, ...paths.map((path) => fileComponent(byPath.get(path) as SystemFile))],
+    components: [...bom.components, ...paths.map((path) => describeFile(byPath.get(path) as SystemFile))],
   }
 }
 
-function fileComponent({ path, type, content, package: from }: SystemFile): Component {
+function describeFile({ path, type, content, package: from }: SystemFile): Component {
   const hashes = [{ alg: 'SHA-512', content: createHash('sha512').update(content).digest('hex') }]
   const named = { type, 'bom-ref': `file:/${path}`, name: basename(path) }
   if (from === undefined) return { ...named, hashes }

@@ -42,27 +42,27 @@ export const floatingPromises = (configFile: string): string[] =>
     () => true,
     ({ checker }, files) => {
       const promises = new PromiseTypes(checker)
-      return files.flatMap((file) => findingsIn(file, promises, checker)).toArray()
+      return files.flatMap((file) => checkFile(file, promises, checker)).toArray()
     },
   )
 
-function findingsIn({ path, file, findLine }: ParsedFile, promises: PromiseTypes, checker: Checker): string[] {
+function checkFile({ path, file, findLine }: ParsedFile, promises: PromiseTypes, checker: Checker): string[] {
   const place = (node: Node) => `${path}:${findLine(node)}`
-  const suspects = suspectsIn(file)
+  const suspects = findSuspects(file)
   return [
     ...promises.among(suspects.dropped).map((node) => `${place(node)}: a promise whose rejection nobody handles`),
-    ...handedOver(suspects, promises, checker).map(
+    ...findPassedFunctions(suspects, promises, checker).map(
       (node) => `${place(node)}: a function that gives a promise, where nobody takes one`,
     ),
   ]
 }
 
-function suspectsIn(file: SourceFile): Suspects {
+function findSuspects(file: SourceFile): Suspects {
   const suspects: Suspects = { dropped: [], functions: [], references: [] }
   const visit = (node: Node): void => {
-    if (isExpressionStatement(node)) suspects.dropped.push(...unhandled(node.expression))
+    if (isExpressionStatement(node)) suspects.dropped.push(...findUnhandled(node.expression))
     else if (isVoidExpression(node) && !isExpressionStatement(node.parent))
-      suspects.dropped.push(...unhandled(node.expression))
+      suspects.dropped.push(...findUnhandled(node.expression))
     else if (isArrowFunction(node) || isFunctionExpression(node)) suspects.functions.push(node)
     else if (isCallExpression(node) || isNewExpression(node))
       suspects.references.push(...(node.arguments ?? []).filter(isReference))
@@ -75,17 +75,17 @@ function suspectsIn(file: SourceFile): Suspects {
 const isReference = (node: Node): boolean => isIdentifier(node) || isPropertyAccessExpression(node)
 
 /** Returns the values of a discarded expression, except those that handle their own rejection. */
-function unhandled(node: Expression): Expression[] {
-  if (isParenthesizedExpression(node) || isVoidExpression(node)) return unhandled(node.expression)
-  if (isConditionalExpression(node)) return [...unhandled(node.whenTrue), ...unhandled(node.whenFalse)]
+function findUnhandled(node: Expression): Expression[] {
+  if (isParenthesizedExpression(node) || isVoidExpression(node)) return findUnhandled(node.expression)
+  if (isConditionalExpression(node)) return [...findUnhandled(node.whenTrue), ...findUnhandled(node.whenFalse)]
   if (isBinaryExpression(node)) {
     const { kind } = node.operatorToken
-    if (kind === SyntaxKind.CommaToken) return [...unhandled(node.left), ...unhandled(node.right)]
+    if (kind === SyntaxKind.CommaToken) return [...findUnhandled(node.left), ...findUnhandled(node.right)]
     const isLogical =
       kind === SyntaxKind.AmpersandAmpersandToken ||
       kind === SyntaxKind.BarBarToken ||
       kind === SyntaxKind.QuestionQuestionToken
-    return isLogical ? [...unhandled(node.left), ...unhandled(node.right)] : []
+    return isLogical ? [...findUnhandled(node.left), ...findUnhandled(node.right)] : []
   }
   return node.kind === SyntaxKind.AwaitExpression || handlesRejection(node) ? [] : [node]
 }
@@ -97,7 +97,7 @@ function handlesRejection(node: Expression): boolean {
 }
 
 /** Returns functions that return promises in a place whose type expects no result. */
-function handedOver({ functions, references }: Suspects, promises: PromiseTypes, checker: Checker): Node[] {
+function findPassedFunctions({ functions, references }: Suspects, promises: PromiseTypes, checker: Checker): Node[] {
   const isAsync = ({ modifiers }: FunctionValue) =>
     modifiers?.some(({ kind }) => kind === SyntaxKind.AsyncKeyword) === true
   const bodies = functions.flatMap(readBody)
@@ -114,7 +114,7 @@ function handedOver({ functions, references }: Suspects, promises: PromiseTypes,
 
 /** Returns the body of a function without a block; values that `void` discards are found separately. */
 const readBody = ({ body }: FunctionValue): Expression[] =>
-  isBlock(body) || isVoidExpression(body) ? [] : unhandled(body as Expression)
+  isBlock(body) || isVoidExpression(body) ? [] : findUnhandled(body as Expression)
 
 class PromiseTypes {
   readonly #checker: Checker

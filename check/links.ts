@@ -9,26 +9,26 @@ import { type Article, renderMarkdown, resolveLink } from '../site/markdown.ts'
 /** Returns a finding for each dead link, dead anchor and skipped level in the Markdown files below `root`. */
 export function checkLinks(root: string, files: readonly string[]): readonly string[] {
   const read = new Map<string, Article>()
-  const articleAt = (file: string): Article => {
+  const readArticle = (file: string): Article => {
     const article = read.get(file) ?? renderMarkdown(readFileSync(join(root, file), 'utf8'), (target) => target)
     read.set(file, article)
     return article
   }
-  const deadLinks = (file: string) =>
-    articleAt(file).links.flatMap(({ target, line }) => {
+  const findDeadLinks = (file: string) =>
+    readArticle(file).links.flatMap(({ target, line }) => {
       const link = resolveLink(file, target)
       if (link === undefined) return []
       if (!existsSync(join(root, link.file))) return [`${file}:${line}: ${target} leads nowhere`]
       if (link.anchor === undefined || !link.file.endsWith('.md')) return []
-      const isThere = articleAt(link.file).headings.some(({ id }) => id === link.anchor)
+      const isThere = readArticle(link.file).headings.some(({ id }) => id === link.anchor)
       return isThere ? [] : [`${file}:${line}: ${link.file} has no heading #${link.anchor}`]
     })
-  const skippedLevels = (file: string) =>
-    articleAt(file).headings.flatMap(({ level, text, line }, index, all) => {
+  const findSkippedLevels = (file: string) =>
+    readArticle(file).headings.flatMap(({ level, text, line }, index, all) => {
       const before = all[index - 1]?.level ?? 0
       return level > before + 1 ? [`${file}:${line}: "${text}" skips a level of headings`] : []
     })
-  return files.flatMap((file) => [...deadLinks(file), ...skippedLevels(file)])
+  return files.flatMap((file) => [...findDeadLinks(file), ...findSkippedLevels(file)])
 }
 
 if (import.meta.main) {

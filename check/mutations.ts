@@ -39,7 +39,7 @@ if (values.help || !/^\d+$/.test(seed)) {
 const present = new Map<string, boolean>()
 
 /** Tells whether this machine has everything that a test needs: nothing is set up for a mutation. */
-function runs(test: string): boolean {
+function runTest(test: string): boolean {
   return needsOf([test]).every((need) => {
     const known = present.get(need.name) ?? need.present()
     present.set(need.name, known)
@@ -53,7 +53,7 @@ process.on('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
 const open = (folder: string): Checkout => {
-  const checkout = new Checkout(folder, runs)
+  const checkout = new Checkout(folder, runTest)
   checkouts.push(checkout)
   return checkout
 }
@@ -76,7 +76,7 @@ function isOfUse(mutant: Mutant): boolean {
 }
 
 /** Chooses mutants of each kind in turn, each mutant once. */
-function chosen(most: number): Mutant[] {
+function chooseMutants(most: number): Mutant[] {
   const number = numbersOf(Number(seed))
   const all = files.flatMap((file) => makeMutants(file, sources.get(file) as string))
   const pools = KINDS.map((kind) => all.filter((mutant) => mutant.kind === kind))
@@ -100,7 +100,7 @@ function shown({ by, ran, left, broken }: Judgement): string {
 
 const lost: string[] = []
 let caught = 0
-const mutants = chosen(Number(values.count))
+const mutants = chooseMutants(Number(values.count))
 for (const [index, mutant] of mutants.entries()) {
   const source = sources.get(mutant.file) as string
   const place = `${mutant.file}:${mutant.line}`

@@ -36,11 +36,11 @@ export const deepNesting = (configFile: string): string[] =>
   checkProjects(
     configFile,
     (path) => !notChecked.test(path),
-    (_project, files) => files.flatMap(findingsIn).toArray(),
+    (_project, files) => files.flatMap(checkFile).toArray(),
   )
 
-const findingsIn = ({ path, file, findLine }: ParsedFile): string[] =>
-  tooDeep(file)
+const checkFile = ({ path, file, findLine }: ParsedFile): string[] =>
+  findTooDeep(file)
     .map(findLine)
     .filter((line) => !isExcused(file.text.split('\n')[line - 2]))
     .map((line) => `${path}:${line}: nests deeper than ${DEEPEST} levels`)
@@ -48,7 +48,7 @@ const findingsIn = ({ path, file, findLine }: ParsedFile): string[] =>
 const isExcused = (above: string | undefined): boolean => /^\s*\/\/ nesting: \S/.test(above ?? '')
 
 /** Returns the first statement of each place below the deepest level. */
-function tooDeep(file: SourceFile): readonly Node[] {
+function findTooDeep(file: SourceFile): readonly Node[] {
   const found: Node[] = []
   const visit = (node: Node, depth: number): void => {
     const within = functions.has(node.kind) ? 0 : depth + (isLevel(node) ? 1 : 0)

@@ -103,7 +103,7 @@ function inner(node: FileNode): readonly [suffix: string, object: FileNode] | un
   return found && [`${node.items === undefined ? '.*' : '[]'}${found[0]}`, found[1]]
 }
 
-function section(path: string, node: FileNode): readonly string[] {
+function formatSection(path: string, node: FileNode): readonly string[] {
   const fields = Object.entries(node.properties ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
   const required = new Set(node.required)
   const rules = (node['x-kubernetes-validations'] ?? []).map(({ message }) => `- ${message}`)
@@ -111,7 +111,7 @@ function section(path: string, node: FileNode): readonly string[] {
     const found = inner(child)
     return found === undefined || findRefusal(child) !== undefined
       ? []
-      : section(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1])
+      : formatSection(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1])
   })
   return [
     ...(path === '' ? [] : [`## ${code(path)}`, '', ...(node.description ? [node.description, ''] : [])]),
@@ -127,7 +127,7 @@ function section(path: string, node: FileNode): readonly string[] {
 const GENERATED = '<!-- Written by `npm run generate` from the schemas: edit these. -->'
 const GENERATED_FROM_CODE = '<!-- Written by `npm run generate` from the code: edit that. -->'
 
-function kindPage({ kind, plural, shortNames, description, spec }: (typeof kinds)[keyof typeof kinds]): string {
+function formatKindPage({ kind, plural, shortNames, description, spec }: (typeof kinds)[keyof typeof kinds]): string {
   const names = shortNames.length === 0 ? '' : `, short ${shortNames.map(code).join(', ')}`
   return [
     GENERATED,
@@ -138,18 +138,18 @@ function kindPage({ kind, plural, shortNames, description, spec }: (typeof kinds
     '',
     `\`kubectl get ${plural}\`${names}. \`kubectl explain ${plural}.spec\` shows the same fields in a cluster.`,
     '',
-    ...section('spec', spec as FileNode),
+    ...formatSection('spec', spec as FileNode),
   ].join('\n')
 }
 
-function filePage(role: string, schema: FileNode): string {
+function formatFilePage(role: string, schema: FileNode): string {
   const intro = `What \`portico serve ${role} --config FILE\` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.`
   const title = `# The configuration file of a ${role}`
-  return [GENERATED, '', title, '', intro, '', '## Top level', '', ...section('', schema)].join('\n')
+  return [GENERATED, '', title, '', intro, '', '## Top level', '', ...formatSection('', schema)].join('\n')
 }
 
 /** Returns the page of all commands: the help text of each. */
-async function commandsPage(): Promise<string> {
+async function formatCommandsPage(): Promise<string> {
   const sections = async ({ name, about, commands }: Program) => {
     const parts = Object.entries(commands).map(async ([command, { load }]) => {
       const help = formatHelp((await load()).command, name)
@@ -169,7 +169,7 @@ async function commandsPage(): Promise<string> {
   ].join('\n')
 }
 
-function errorsPage(): string {
+function formatErrorsPage(): string {
   const rows = Object.entries(errorTable)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, { http, rpc, text }]) => `| ${code(name)} | ${http} | ${rpc} | ${cell(text)} |`)
@@ -186,7 +186,7 @@ function errorsPage(): string {
   ].join('\n')
 }
 
-function conditionsPage(): string {
+function formatConditionsPage(): string {
   const row = ([name, { means, next }]: [string, Reason]) => `| ${code(name)} | ${cell(means)} | ${cell(next ?? '')} |`
   const byName = <T>(entries: Readonly<Record<string, T>>) =>
     Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -219,7 +219,7 @@ function conditionsPage(): string {
   ].join('\n')
 }
 
-function valueRows(all: Readonly<Record<string, Value>>, path = ''): readonly string[] {
+function formatValueRows(all: Readonly<Record<string, Value>>, path = ''): readonly string[] {
   return Object.entries(all).flatMap(([name, { description, default: fallback, enum: choices, properties }]) => {
     const isGroup = properties !== undefined
     const accepted = Array.isArray(choices)
@@ -227,11 +227,11 @@ function valueRows(all: Readonly<Record<string, Value>>, path = ''): readonly st
       : ''
     const shown = isGroup ? '' : code(JSON.stringify(fallback ?? null))
     const row = `| ${code(`${path}${name}`)} | ${shown} | ${cell(description + accepted)} |`
-    return isGroup ? [row, ...valueRows(properties, `${path}${name}.`)] : [row]
+    return isGroup ? [row, ...formatValueRows(properties, `${path}${name}.`)] : [row]
   })
 }
 
-const helmPage = (): string =>
+const formatHelmPage = (): string =>
   [
     GENERATED_FROM_CODE,
     '',
@@ -241,20 +241,22 @@ const helmPage = (): string =>
     '',
     '| Value | Default | |',
     '|---|---|---|',
-    ...valueRows(values),
+    ...formatValueRows(values),
   ].join('\n')
 
 const tidy = (text: string) => `${text.trimEnd()}\n`
 
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   const all = Object.values(kinds)
-  const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))
+  const pages = new Map<string, string>(
+    all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(formatKindPage(kind))]),
+  )
   for (const [role, schema] of Object.entries({ gateway: gatewayConfigSchema, registry: registryConfigSchema }))
-    pages.set(`${role}-file.md`, tidy(filePage(role, schema as FileNode)))
-  pages.set('commands.md', tidy(await commandsPage()))
-  pages.set('errors.md', tidy(errorsPage()))
-  pages.set('conditions.md', tidy(conditionsPage()))
-  pages.set('helm-values.md', tidy(helmPage()))
+    pages.set(`${role}-file.md`, tidy(formatFilePage(role, schema as FileNode)))
+  pages.set('commands.md', tidy(await formatCommandsPage()))
+  pages.set('errors.md', tidy(formatErrorsPage()))
+  pages.set('conditions.md', tidy(formatConditionsPage()))
+  pages.set('helm-values.md', tidy(formatHelmPage()))
   const links = [
     ...all.map(({ kind, description }) => `- [${kind}](${kind.toLowerCase()}.md): ${description}`),
     '- [The configuration file of a gateway](gateway-file.md)',

@@ -11,7 +11,7 @@ export interface Io {
 }
 
 /** Settles when the signal is aborted, at once if it is already. */
-export const untilAborted = (signal: AbortSignal): Promise<void> =>
+export const waitForAbort = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve()
     signal.addEventListener('abort', () => resolve(), { once: true })
@@ -86,7 +86,7 @@ export function readArguments(command: Command, argv: readonly string[]): Given 
     values = parsed.values
     positionals = parsed.positionals
   } catch (error) {
-    throw new UsageError(plainMessage(error as Error, Object.keys(withHelp(command))))
+    throw new UsageError(simplifyMessage(error as Error, Object.keys(withHelp(command))))
   }
   const given: Given = {
     positionals,
@@ -101,13 +101,13 @@ export function readArguments(command: Command, argv: readonly string[]): Given 
 }
 
 /** Shortens the message of parseArgs: it explains `--` at length, and the first sentence states the problem. */
-function plainMessage(error: Error, known: readonly string[]): string {
+function simplifyMessage(error: Error, known: readonly string[]): string {
   const unknown = /^Unknown option '(-{1,2}[^']*)'/.exec(error.message)?.[1]
   if (unknown) return `unknown option ${unknown}; known are ${known.map((name) => `--${name}`).join(', ')}`
   return error.message.split(/\.\s|\n/)[0] ?? error.message
 }
 
-const optionTerm = (name: string, { short, value, type }: Option) => {
+const formatOption = (name: string, { short, value, type }: Option) => {
   const word = typeof value === 'object' ? value.join('|') : (value ?? 'VALUE')
   return `${short ? `-${short}, ` : '    '}--${name}${type === 'string' ? ` ${word}` : ''}`
 }
@@ -116,7 +116,7 @@ const optionTerm = (name: string, { short, value, type }: Option) => {
 export function formatHelp(command: Command, program: string): string {
   const rows = Object.entries(withHelp(command)).map(([name, option]) => {
     const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`
-    return [optionTerm(name, option), `${option.description}${fallback}`] as const
+    return [formatOption(name, option), `${option.description}${fallback}`] as const
   })
   const width = Math.max(...rows.map(([term]) => term.length))
   const options = rows.map(([term, text]) => `  ${term.padEnd(width)}  ${text}`).join('\n')

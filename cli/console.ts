@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process'
 import { serveLocalConsole } from '../console/local.ts'
 import { DEFAULT_GROUP } from '../crds/index.ts'
 import { createLog } from '../dataplane/server/log.ts'
-import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
+import { type Command, type Given, type Io, UsageError, waitForAbort } from './command.ts'
 import { collectOften } from './memory.ts'
-import { apiGroup } from './options/manifests.ts'
-import { address, givenLogLevel, isLoopback, logLevel } from './options/serving.ts'
+import { readApiGroup } from './options/manifests.ts'
+import { isLoopback, readAddress, readGivenLogLevel, readLogLevel } from './options/serving.ts'
 
 const DEFAULT_ADDRESS = '127.0.0.1:4480'
 
@@ -19,7 +19,7 @@ function openBrowser(url: string): void {
 }
 
 async function serveKubeconfig(given: Given, io: Io): Promise<number> {
-  const listen = address(given, 'listen') ?? DEFAULT_ADDRESS
+  const listen = readAddress(given, 'listen') ?? DEFAULT_ADDRESS
   if (!isLoopback(listen)) throw new UsageError(`--listen ${listen}: takes a loopback address; a pod takes --config`)
   const [{ ApiServer }, { loadKubeConfig }, { ClusterPlaces }] = await Promise.all([
     import('../operator/cluster/kubernetes/api-server.ts'),
@@ -34,14 +34,14 @@ async function serveKubeconfig(given: Given, io: Io): Promise<number> {
   const namespaces = given.texts('namespace')
   const places = new ClusterPlaces({
     title: config.getCurrentContext() || 'cluster',
-    group: apiGroup(given, io) ?? DEFAULT_GROUP,
+    group: readApiGroup(given, io) ?? DEFAULT_GROUP,
     namespaces,
     isBound: namespaces.length > 0,
     apiFor: () => api,
     reach: 'proxy',
     close: () => config.closePool(),
   })
-  const log = createLog({ name: 'console', level: logLevel(io) })
+  const log = createLog({ name: 'console', level: readLogLevel(io) })
   const served = await serveLocalConsole({
     places: async () => places,
     listen,
@@ -51,7 +51,7 @@ async function serveKubeconfig(given: Given, io: Io): Promise<number> {
   })
   io.out(`Console: ${served.openUrl()}\n`)
   if (given.flag('open')) openBrowser(served.openUrl())
-  await untilAborted(io.stop)
+  await waitForAbort(io.stop)
   await served.close()
   return 0
 }
@@ -69,11 +69,11 @@ async function serveInPod(given: Given, io: Io): Promise<number> {
   try {
     const served = await serveConsole({
       configFile,
-      listen: address(given, 'listen') ?? ':4480',
-      log: (level) => createLog({ name: 'console', level: givenLogLevel(io) ?? level }),
+      listen: readAddress(given, 'listen') ?? ':4480',
+      log: (level) => createLog({ name: 'console', level: readGivenLogLevel(io) ?? level }),
       environment: io.env,
     })
-    await untilAborted(io.stop)
+    await waitForAbort(io.stop)
     await served.close()
     return 0
   } catch (error) {

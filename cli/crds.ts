@@ -1,6 +1,6 @@
 import { crdsYaml, DEFAULT_GROUP, writeCrds } from '../crds/index.ts'
 import type { Command } from './command.ts'
-import { apiGroup } from './options/manifests.ts'
+import { readApiGroup } from './options/manifests.ts'
 
 export const command: Command = {
   name: 'crds',
@@ -14,7 +14,7 @@ export const command: Command = {
   mostOperands: 0,
   async run(given, io) {
     const option = given.text('group') === undefined ? 'api-group' : 'group'
-    const group = apiGroup(given, io, option) ?? DEFAULT_GROUP
+    const group = readApiGroup(given, io, option) ?? DEFAULT_GROUP
     const directory = given.text('directory')
     if (directory === undefined) io.out(crdsYaml(group))
     else for (const file of await writeCrds(directory, group)) io.out(`${directory}/${file}\n`)

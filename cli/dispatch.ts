@@ -38,7 +38,7 @@ export const portico: Program = {
   },
 }
 
-function overview({ name: program, about, commands }: Program): string {
+function formatOverview({ name: program, about, commands }: Program): string {
   const width = Math.max(...Object.keys(commands).map((name) => name.length))
   const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
   return `Usage: ${program} COMMAND [options]
@@ -53,7 +53,7 @@ Environment: PORTICO_API_GROUP, PORTICO_LOG_LEVEL, PORTICO_STATE_DIR.
 `
 }
 
-function unknownCommand(name: string, { commands }: Program): UsageError {
+function refuseCommand(name: string, { commands }: Program): UsageError {
   const meant = closest(name, Object.keys(commands))
   return new UsageError(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
@@ -62,13 +62,13 @@ async function runCommand(program: Program, argv: readonly string[], io: Io): Pr
   const { commands } = program
   const [first, ...rest] = argv
   if (first === '--help' || first === '-h' || first === 'help') {
-    io.out(overview(program))
+    io.out(formatOverview(program))
     return 0
   }
   if (first === undefined) throw new UsageError('a command is missing')
   const name = first === '--version' ? 'version' : first
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!entry) throw unknownCommand(name, program)
+  if (!entry) throw refuseCommand(name, program)
   const { command } = await entry.load()
   try {
     const given = readArguments(command, rest)

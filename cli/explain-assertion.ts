@@ -84,11 +84,11 @@ export function explainAssertion(
 ): Redeemable {
   try {
     const settings = deriveSettings(config.authServer, ownResource(config, ''))
-    const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
+    const { issuer, policy } = findPolicy(config.authServer, unchecked['iss'], asked.issuer)
     const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
     const proof = findProof(unchecked, typ, config.authServer)
-    const client = isIdJag(typ) ? clientIn(unchecked) : undefined
+    const client = isIdJag(typ) ? readClient(unchecked) : undefined
     checkAssertion(compiled, settings, { claims, typ }, nowS)
     const { resource, scope } = asked
     const {
@@ -119,11 +119,11 @@ export function explainAssertion(
 }
 
 /** Returns the policy for the issuer of an assertion, which must be the one that is asked about, if any. */
-function policyFor(authServer: AuthServerConfig, iss: unknown, asked: string | undefined) {
+function findPolicy(authServer: AuthServerConfig, iss: unknown, asked: string | undefined) {
   const all = issuerPolicies(authServer)
-  const named = ({ issuer: { name, issuerUrl } }: IssuerPolicies) =>
+  const formatIssuer = ({ issuer: { name, issuerUrl } }: IssuerPolicies) =>
     asked === undefined || [name, issuerUrl].includes(asked)
-  const candidates = all.filter(named)
+  const candidates = all.filter(formatIssuer)
   const found = candidates.find(({ issuer }) => issuer.issuerUrl === iss)
   if (found?.jwtBearer !== undefined) return { issuer: found.issuer, policy: found.jwtBearer }
   const isMisspelt = candidates.some(({ issuer: { issuerUrl } }) => issuerUrl === `${iss}/` || `${issuerUrl}/` === iss)
@@ -168,12 +168,12 @@ function findProof(
   return key
 }
 
-function clientIn({ client_id: client }: Assertion['claims']): string {
+function readClient({ client_id: client }: Assertion['claims']): string {
   if (typeof client !== 'string' || client === '') throw new AssertionRefused('client')
   return client
 }
 
-export function redeemableLines(workload: string, found: Redeemable): string {
+export function formatRedeemable(workload: string, found: Redeemable): string {
   const rules = found.rules.length === 0 ? '' : ` (${found.rules.join(', ')})`
   if (!found.redeemable) return `${workload}: refused: ${found.reason}${rules}: the client gets ${found.error}\n`
   const { name, email, groups } = found.claims

@@ -22,9 +22,9 @@ import {
 } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
-import { type Asked, explainAssertion, readAssertion, redeemableLines } from './explain-assertion.ts'
+import { type Asked, explainAssertion, formatRedeemable, readAssertion } from './explain-assertion.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
+import { groupOption, readApiGroup, readManifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
 interface Guarded {
@@ -39,7 +39,7 @@ interface Assumed {
 
 const ACTIONS = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
 
-function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
+function listGuarded({ manifest, plan }: Planned): readonly Guarded[] {
   const { kind, namespace, name } = manifest.id
   const children = plan.children === 'hold' ? [] : plan.children
   return children.flatMap((child) => {
@@ -85,7 +85,7 @@ function readAssumed(given: Given): Assumed {
   return { backend: given.text('backend'), hints: Object.fromEntries(hints) }
 }
 
-function explained({ config }: Guarded, question: Question, assumed: Assumed, registry?: Snapshot): Explanation {
+function explainWorkload({ config }: Guarded, question: Question, assumed: Assumed, registry?: Snapshot): Explanation {
   const { caller: claims, type, id } = question
   const caller: Caller =
     claims === undefined
@@ -93,13 +93,13 @@ function explained({ config }: Guarded, question: Question, assumed: Assumed, re
       : { kind: 'authenticated', issuer: '', subject: claims['sub'] as string, claims, expiresAt: 0 }
   const rules = readScopeRules(config, config.resourceUrl ?? '')
   const tools = type === 'Tool' ? [id] : []
-  const explanation = config.authz && judged(config, config.authz, question, assumed)
+  const explanation = config.authz && judgeWorkload(config, config.authz, question, assumed)
   const needs = callNeeds(config, findBackends(config, { id, backend: assumed.backend }), rules?.neededFor(tools))
   const scoped = withNeeds(explainScopes(rules, { caller, tools }, explanation), needs)
   return withCatalog(config, registry, { caller: claims, id, backend: assumed.backend }, scoped)
 }
 
-function judged(
+function judgeWorkload(
   config: GatewayConfig,
   authz: AuthzConfig,
   { caller, type, id, arguments: given }: Question,
@@ -112,10 +112,10 @@ function judged(
   return policies.explain(principal, subject, given)
 }
 
-const policyName = ({ policy, id }: { readonly policy: string; readonly id?: string }): string =>
+const formatPolicyName = ({ policy, id }: { readonly policy: string; readonly id?: string }): string =>
   id === undefined ? policy : `${policy} (${id})`
 
-function needText(need: CallNeed): string {
+function formatNeed(need: CallNeed): string {
   const where = need.links.join(', ')
   switch (need.kind) {
     case 'login':
@@ -138,28 +138,28 @@ export function printExplanation(
   if (policy !== undefined) io.out(`  policies: ${policy.allowed ? 'allowed' : 'denied'}: ${policy.reason}\n`)
   if (scopes !== undefined)
     io.out(`  scopes: needs ${scopes.needed.join(' ')}; the token has ${scopes.held.join(' ') || 'none'}\n`)
-  for (const { effect, text, ...policy } of policies) io.out(`  ${effect}: ${policyName(policy)}: ${text}\n`)
-  for (const { message, ...policy } of errors) io.out(`  error: ${policyName(policy)}: ${message}\n`)
-  for (const need of needs) io.out(`  ${need.kind}: ${needText(need)}\n`)
+  for (const { effect, text, ...policy } of policies) io.out(`  ${effect}: ${formatPolicyName(policy)}: ${text}\n`)
+  for (const { message, ...policy } of errors) io.out(`  error: ${formatPolicyName(policy)}: ${message}\n`)
+  for (const need of needs) io.out(`  ${need.kind}: ${formatNeed(need)}\n`)
 }
 
-function assertionExplained(given: Given, io: Io): number {
+function explainAssertionFile(given: Given, io: Io): number {
   const assertion = readAssertion(given.text('assertion') as string)
   const asked: Asked = { issuer: given.text('issuer'), resource: given.text('resource'), scope: given.text('scope') }
-  const paths = manifestPaths(given)
-  const { planned, findings } = inspectManifests(paths, { group: apiGroup(given, io), image: defaultImage })
+  const paths = readManifestPaths(given)
+  const { planned, findings } = inspectManifests(paths, { group: readApiGroup(given, io), image: defaultImage })
   if (hasErrors(findings)) {
     printFindings(findings, io)
     return 1
   }
-  const all = planned.flatMap(workloadsIn).flatMap(({ name, config }) => {
+  const all = planned.flatMap(listGuarded).flatMap(({ name, config }) => {
     const { authServer } = config
     if (authServer?.trustedIssuers === undefined) return []
     return [{ workload: name, ...explainAssertion({ ...config, authServer }, assertion, asked, Date.now() / 1000) }]
   })
   if (all.length === 0) throw new Error('no object in these files has an authorization server with trustedIssuers')
   if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
-  else for (const { workload, ...found } of all) io.out(redeemableLines(workload, found))
+  else for (const { workload, ...found } of all) io.out(formatRedeemable(workload, found))
   return all.some(({ redeemable }) => redeemable) ? 0 : 1
 }
 
@@ -202,11 +202,11 @@ not verified. Exits 1 if no authorization server would redeem it.`,
     'api-group': groupOption,
   },
   async run(given, io) {
-    if (given.text('assertion') !== undefined) return assertionExplained(given, io)
+    if (given.text('assertion') !== undefined) return explainAssertionFile(given, io)
     const question = buildQuestion(given)
     const assumed = readAssumed(given)
-    const paths = manifestPaths(given)
-    const { planned, findings } = inspectManifests(paths, { group: apiGroup(given, io), image: defaultImage })
+    const paths = readManifestPaths(given)
+    const { planned, findings } = inspectManifests(paths, { group: readApiGroup(given, io), image: defaultImage })
     if (hasErrors(findings)) {
       printFindings(findings, io)
       return 1
@@ -215,12 +215,12 @@ not verified. Exits 1 if no authorization server would redeem it.`,
     const registry = file === undefined ? undefined : readRegistry(file)
     const isAsked = (one: Guarded) =>
       isGuarded(one, question, assumed) || (registry !== undefined && one.config.catalogGate !== undefined)
-    const guarded = planned.flatMap(workloadsIn).filter(isAsked)
+    const guarded = planned.flatMap(listGuarded).filter(isAsked)
     if (guarded.length === 0)
       throw new Error(
         `no object in these files has policies or scopes of tools, or wants a key or account for this call${registry === undefined ? '' : ', or a catalog gate'}`,
       )
-    const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed, registry) }))
+    const all = guarded.map((one) => ({ workload: one.name, ...explainWorkload(one, question, assumed, registry) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
     else for (const { workload, ...explanation } of all) printExplanation(workload, explanation, io)
     return all.every(({ allowed }) => allowed) ? 0 : 1

@@ -4,10 +4,10 @@ import { DEFAULT_GROUP } from '../crds/index.ts'
 import { findFiles } from '../operator/cluster/files/find.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
-import { type Groups, liveObjects, migrateText } from '../operator/cluster/migrate.ts'
+import { fetchLiveObjects, type Groups, migrateText } from '../operator/cluster/migrate.ts'
 import { canonicalYaml } from '../operator/render/object/canonical.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
-import { apiGroup } from './options/manifests.ts'
+import { readApiGroup } from './options/manifests.ts'
 
 interface Source {
   readonly name: string
@@ -17,7 +17,7 @@ interface Source {
 
 const groupOption = { type: 'string', value: 'GROUP' } as const
 
-function filesIn(paths: readonly string[]): Source[] {
+function readFiles(paths: readonly string[]): Source[] {
   const absent = paths.find((path) => !existsSync(path))
   if (absent !== undefined) throw new Error(`${absent}: no such file or folder`)
   return paths.flatMap((root) => {
@@ -30,10 +30,10 @@ function filesIn(paths: readonly string[]): Source[] {
   })
 }
 
-async function liveIn(kubeconfig: string, from: string, namespace: string | undefined): Promise<Source[]> {
+async function fetchSources(kubeconfig: string, from: string, namespace: string | undefined): Promise<Source[]> {
   const config = loadKubeConfig(kubeconfig)
   try {
-    const objects = await liveObjects(new ApiServer(config, 'portico-migrate'), from, namespace)
+    const objects = await fetchLiveObjects(new ApiServer(config, 'portico-migrate'), from, namespace)
     return objects.map((object) => {
       const { kind, metadata } = object
       const path = `${kind.toLowerCase()}-${metadata.namespace}.${metadata.name}.yaml`
@@ -45,8 +45,8 @@ async function liveIn(kubeconfig: string, from: string, namespace: string | unde
 }
 
 function readGroups(given: Given, io: Io): Groups {
-  const to = apiGroup(given, io, 'to') ?? DEFAULT_GROUP
-  const from = apiGroup(given, { ...io, env: {} }, 'from')
+  const to = readApiGroup(given, io, 'to') ?? DEFAULT_GROUP
+  const from = readApiGroup(given, { ...io, env: {} }, 'from')
   if (from === undefined) throw new UsageError('--from is missing: the API group that the manifests have now')
   if (from === to) throw new UsageError(`--from and --to are the same, ${to}`)
   return { from, to }
@@ -56,9 +56,9 @@ async function readSources(given: Given, from: string): Promise<Source[]> {
   const kubeconfig = given.text('kubeconfig')
   if (given.positionals.length > 0 && kubeconfig !== undefined)
     throw new UsageError('takes either files or --kubeconfig')
-  if (kubeconfig !== undefined) return liveIn(kubeconfig, from, given.text('namespace'))
+  if (kubeconfig !== undefined) return fetchSources(kubeconfig, from, given.text('namespace'))
   if (given.positionals.length === 0) throw new UsageError('files or folders of manifests are missing')
-  return filesIn(given.positionals)
+  return readFiles(given.positionals)
 }
 
 function write(directory: string, path: string, text: string): void {
@@ -68,7 +68,7 @@ function write(directory: string, path: string, text: string): void {
   writeFileSync(file, text)
 }
 
-const separated = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
+const endLine = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
 
 export const command: Command = {
   name: 'migrate',
@@ -103,7 +103,7 @@ objects of a cluster instead of files, without the status and without fields tha
         if (severity === 'error') errors += 1
         io.err(`${name}:${line}: ${severity}: ${message}`)
       }
-      if (directory === undefined) texts.push(separated(migration.text))
+      if (directory === undefined) texts.push(endLine(migration.text))
       else write(directory, path, migration.text)
     }
     io.out(texts.join('---\n'))

@@ -5,7 +5,7 @@ import { buildStatus } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/object/canonical.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
+import { groupOption, readApiGroup, readManifestPaths } from './options/manifests.ts'
 import {
   adminFromOption,
   operatorNamespaceOption,
@@ -31,22 +31,22 @@ function buildDocuments({ manifest, plan }: Planned, withStatus: boolean): Rende
   return { id, documents: withStatus ? [...children, buildStatus({ object, plan })] : children }
 }
 
-const stream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')
+const formatStream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')
 
 /** Returns a file name. A namespace holds no dot, so that two objects never get the same name. */
-const fileName = ({ kind, namespace, name }: ObjectId) => `${kind.toLowerCase()}-${namespace}.${name}.yaml`
+const formatFileName = ({ kind, namespace, name }: ObjectId) => `${kind.toLowerCase()}-${namespace}.${name}.yaml`
 
 /** Writes one file for each owner, and removes those of earlier runs for owners that render to nothing now. */
 function writeFolder(directory: string, rendered: readonly Rendered[]): readonly string[] {
   mkdirSync(directory, { recursive: true })
-  const names = new Set(rendered.map(({ id }) => fileName(id)))
+  const names = new Set(rendered.map(({ id }) => formatFileName(id)))
   for (const name of readdirSync(directory)) {
     if (!name.endsWith('.yaml') || names.has(name)) continue
     if (readFileSync(join(directory, name), 'utf8').startsWith(MARK)) rmSync(join(directory, name))
   }
   for (const { id, documents } of rendered) {
     const title = `${MARK} from ${id.kind} ${id.namespace}/${id.name}; edits are overwritten.\n`
-    writeFileSync(join(directory, fileName(id)), title + stream(documents))
+    writeFileSync(join(directory, formatFileName(id)), title + formatStream(documents))
   }
   return [...names].sort()
 }
@@ -70,8 +70,8 @@ it shows every object with the status that the operator would write, even if the
   async run(given, io) {
     const image = given.text('image') ?? defaultImage
     if (image === '') throw new UsageError('--image is empty')
-    const { planned, findings } = inspectManifests(manifestPaths(given), {
-      group: apiGroup(given, io),
+    const { planned, findings } = inspectManifests(readManifestPaths(given), {
+      group: readApiGroup(given, io),
       image,
       ...readPodTemplate(given),
       ...readAdminPeers(given, given.text('operator-namespace') ?? ''),
@@ -86,7 +86,7 @@ it shows every object with the status that the operator would write, even if the
       .map((plan) => buildDocuments(plan, withStatus))
       .filter(({ documents }) => documents.length > 0)
     const directory = given.text('directory')
-    if (directory === undefined) io.out(stream(rendered.flatMap(({ documents }) => documents)))
+    if (directory === undefined) io.out(formatStream(rendered.flatMap(({ documents }) => documents)))
     else for (const name of writeFolder(directory, rendered)) io.out(`${join(directory, name)}\n`)
     return isWrong ? 1 : 0
   },

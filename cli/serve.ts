@@ -1,8 +1,8 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/listen.ts'
-import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
-import { address, givenLogLevel } from './options/serving.ts'
+import { type Command, type Given, type Io, UsageError, waitForAbort } from './command.ts'
+import { readAddress, readGivenLogLevel } from './options/serving.ts'
 import { version } from './package-info.ts'
 
 interface Served {
@@ -28,8 +28,12 @@ const planes: Readonly<
     listen: ':4483',
     async start(options, io) {
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
-      const own = { stateDirectory: stateDirectory(io), memoryBytes: containerMemory(), exports: exportTimes(io) }
-      return serveGateway({ ...options, ...own, logLevel: givenLogLevel(io) })
+      const own = {
+        stateDirectory: readStateDirectory(io),
+        memoryBytes: readContainerMemory(),
+        exports: exportTimes(io),
+      }
+      return serveGateway({ ...options, ...own, logLevel: readGivenLogLevel(io) })
     },
   },
   registry: {
@@ -38,17 +42,17 @@ const planes: Readonly<
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
       return serveRegistry({
         ...options,
-        stateDirectory: stateDirectory(io),
-        memoryBytes: containerMemory(),
+        stateDirectory: readStateDirectory(io),
+        memoryBytes: readContainerMemory(),
         exports: exportTimes(io),
-        logLevel: givenLogLevel(io),
+        logLevel: readGivenLogLevel(io),
         version: { version, node: process.version },
       })
     },
   },
 }
 
-const stateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
+const readStateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
 
 /** Returns the intervals of telemetry exports, by OpenTelemetry's variables; invalid values are ignored. */
 function exportTimes({ env }: Io) {
@@ -63,12 +67,12 @@ function exportTimes({ env }: Io) {
 }
 
 /** Returns the container's memory limit in bytes; undefined if there is none. */
-function containerMemory(): number | undefined {
+function readContainerMemory(): number | undefined {
   const bytes = process.constrainedMemory()
   return bytes > 0 && bytes < totalmem() ? bytes : undefined
 }
 
-function seconds(given: Given, option: string): number {
+function readSeconds(given: Given, option: string): number {
   const text = given.text(option) ?? ''
   if (!/^\d{1,6}$/.test(text)) throw new UsageError(`--${option} ${text}: takes a number of seconds`)
   return Number(text)
@@ -85,16 +89,16 @@ function readUsage(given: Given) {
   if (!plane) throw new UsageError(`can't serve ${name}: takes ${what}`)
   const configFile = given.text('config')
   if (configFile === undefined) throw new UsageError('--config is missing')
-  const notice = seconds(given, 'drain')
-  const grace = seconds(given, 'grace')
+  const notice = readSeconds(given, 'drain')
+  const grace = readSeconds(given, 'grace')
   return {
     plane,
     drain: drainTimes(notice, grace),
     options: {
       ...(given.flag('pre-stop') && { preStop: drainTimes(notice, grace * PRE_STOP_SHARE) }),
       configFile,
-      listen: address(given, 'listen') ?? plane.listen,
-      adminListen: address(given, 'admin-listen') ?? ':8081',
+      listen: readAddress(given, 'listen') ?? plane.listen,
+      adminListen: readAddress(given, 'admin-listen') ?? ':8081',
     },
   }
 }
@@ -147,7 +151,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       for (const finding of error.findings) io.err(findingLine({ file: options.configFile, ...finding }))
       return 1
     }
-    await untilAborted(io.stop)
+    await waitForAbort(io.stop)
     await served.close(io.stop.reason === 'SIGTERM' ? drain : atOnce(drain.graceMs))
     process.off('SIGUSR2', onSignal)
     return 0

@@ -1,7 +1,7 @@
 import { checkManifests, inspectManifests, type ManifestFinding } from '../operator/cluster/files/index.ts'
 import type { Command } from './command.ts'
-import { hasErrors, printFindings, summary } from './findings.ts'
-import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
+import { formatSummary, hasErrors, printFindings } from './findings.ts'
+import { groupOption, readApiGroup, readManifestPaths } from './options/manifests.ts'
 import { podTemplateOption, readPodTemplate } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
 import { pinTextFindings } from './pin/text-files.ts'
@@ -46,8 +46,8 @@ alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERI
     'api-group': groupOption,
   },
   async run(given, io) {
-    const inspection = inspectManifests(manifestPaths(given), {
-      group: apiGroup(given, io),
+    const inspection = inspectManifests(readManifestPaths(given), {
+      group: readApiGroup(given, io),
       image: defaultImage,
       ...readPodTemplate(given),
     })
@@ -59,7 +59,7 @@ alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERI
     } else if (output === 'sarif') io.out(`${JSON.stringify(toSarif(findings, version), null, 2)}\n`)
     else {
       printFindings(findings, io)
-      io.out(`${summary({ ...inspection, findings })}\n`)
+      io.out(`${formatSummary({ ...inspection, findings })}\n`)
     }
     return hasErrors(findings) ? 1 : 0
   },

@@ -1,6 +1,6 @@
 import { DEFAULT_GROUP } from '../crds/index.ts'
 import type { Command } from './command.ts'
-import { apiGroup } from './options/manifests.ts'
+import { readApiGroup } from './options/manifests.ts'
 import { version } from './package-info.ts'
 
 export const command: Command = {
@@ -13,7 +13,7 @@ export const command: Command = {
   },
   mostOperands: 0,
   async run(given, io) {
-    const group = apiGroup(given, io) ?? DEFAULT_GROUP
+    const group = readApiGroup(given, io) ?? DEFAULT_GROUP
     const versions = { version, node: process.versions.node, apiGroup: group }
     io.out(
       given.text('output') === 'json'

@@ -49,7 +49,7 @@ async function writeVersion(
   const known = new Set(files)
   const articles = new Map<string, Article>()
   for (const file of files) {
-    const linkTo = (target: string) => {
+    const buildLink = (target: string) => {
       const link = resolveLink(file, target)
       if (link === undefined) return target
       const index =
@@ -60,10 +60,10 @@ async function writeVersion(
       const path = posix.relative(posix.dirname(formatPath(file)), formatPath(index))
       return link.anchor === undefined ? path : `${path}#${link.anchor}`
     }
-    articles.set(file, renderMarkdown(readFileSync(join(source, file), 'utf8'), linkTo))
+    articles.set(file, renderMarkdown(readFileSync(join(source, file), 'utf8'), buildLink))
   }
   const search = new MiniSearch(SEARCH)
-  const title = (file: string) => (file === 'README.md' ? 'Overview' : (articles.get(file)?.title ?? file))
+  const findTitle = (file: string) => (file === 'README.md' ? 'Overview' : (articles.get(file)?.title ?? file))
   for (const [file, article] of articles) {
     const path = formatPath(file)
     const page = await renderSitePage({
@@ -73,7 +73,7 @@ async function writeVersion(
       sections: sections.map((section) => ({
         title: section.title,
         entries: section.files.map((other) => ({
-          title: title(other),
+          title: findTitle(other),
           href: posix.relative(posix.dirname(path), formatPath(other)),
           isHere: other === file,
         })),
@@ -86,7 +86,7 @@ async function writeVersion(
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), page)
     for (const { heading, text } of article.passages)
-      search.add({ href: `${path}#${heading.id}`, heading: heading.text, page: title(file), text })
+      search.add({ href: `${path}#${heading.id}`, heading: heading.text, page: findTitle(file), text })
   }
   writeFileSync(join(folder, 'site.css'), SITE_STYLE)
   copyFileSync(join(here, 'browser/site.js'), join(folder, 'site.js'))

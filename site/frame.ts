@@ -64,7 +64,7 @@ const ORDER: readonly Section[] = [
 ]
 
 /** Returns the Markdown files of a folder below the root: the overview first, then by name. */
-function inFolder(root: string, folder: string): readonly string[] {
+function listFolder(root: string, folder: string): readonly string[] {
   const names = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
   return names
     .sort((a, b) => Number(b === 'README.md') - Number(a === 'README.md') || a.localeCompare(b))
@@ -83,11 +83,11 @@ export function readContents(root: string): readonly Section[] {
   }
   // The list of all pages is what the navigation shows.
   const named = new Set(['docs/README.md', ...ORDER.flatMap(({ files }) => files)])
-  const others = inFolder(root, 'docs').filter((file) => !named.has(file))
+  const others = listFolder(root, 'docs').filter((file) => !named.has(file))
   return ORDER.map(({ title, files }) => {
     const found = files.filter(exists).flatMap((file) => {
       const folder = /^(docs\/\w+)\/README\.md$/.exec(file)?.[1]
-      return folder === undefined ? [file] : inFolder(root, folder)
+      return folder === undefined ? [file] : listFolder(root, folder)
     })
     return { title, files: title === 'Tasks' ? [...found, ...others] : found }
   }).filter(({ files }) => files.length > 0)

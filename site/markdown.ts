@@ -31,14 +31,14 @@ export interface Article {
 }
 
 /** Returns the anchor that code hosts give a heading: lower case, words joined by hyphens, other characters removed. */
-const anchor = (text: string): string =>
+const formatAnchor = (text: string): string =>
   text
     .toLowerCase()
     .replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, '')
     .replaceAll(' ', '-')
 
 /** Returns the text of an inline token without its markup. */
-const plain = ({ children, content }: Token): string =>
+const readText = ({ children, content }: Token): string =>
   children?.map((child) => (child.type === 'softbreak' ? ' ' : child.content)).join('') || content
 
 const findLine = ({ map }: Token): number => (map?.[0] ?? 0) + 1
@@ -47,7 +47,7 @@ const findLine = ({ map }: Token): number => (map?.[0] ?? 0) + 1
 function startAnchors(): (text: string) => string {
   const used = new Map<string, number>()
   return (text) => {
-    const base = anchor(text)
+    const base = formatAnchor(text)
     const count = used.get(base) ?? 0
     used.set(base, count + 1)
     return count === 0 ? base : `${base}-${count}`
@@ -57,7 +57,7 @@ function startAnchors(): (text: string) => string {
 function markHeadings(tokens: readonly Token[], unique: (text: string) => string): readonly Heading[] {
   return tokens.flatMap((token, index) => {
     if (token.type !== 'heading_open') return []
-    const text = plain(tokens[index + 1] as Token)
+    const text = readText(tokens[index + 1] as Token)
     const id = unique(text)
     token.attrSet('id', id)
     return [{ level: Number(token.tag.slice(1)), text, id, line: findLine(token) }]
@@ -88,7 +88,7 @@ function markTables(tokens: readonly Token[]): void {
     if (token.type === 'table_open') {
       labels = []
       token.attrSet('tabindex', '0')
-    } else if (token.type === 'th_open') labels.push(plain(tokens[index + 1] as Token))
+    } else if (token.type === 'th_open') labels.push(readText(tokens[index + 1] as Token))
     else if (token.type === 'tr_open') column = 0
     else if (token.type === 'td_open') token.attrSet('data-label', labels[column++] ?? '')
   })
@@ -103,7 +103,7 @@ function readRows(tokens: readonly Token[], unique: (text: string) => string): r
     const cells = tokens
       .slice(index, end)
       .filter(({ type }) => type === 'inline')
-      .map(plain)
+      .map(readText)
     const text = cells[0] as string
     const id = unique(text)
     token.attrSet('id', id)
@@ -119,7 +119,7 @@ function readPassages(tokens: readonly Token[], headings: readonly Heading[]): r
     if (token.type === 'heading_open') at++
     const isText = token.type === 'inline' || token.type === 'fence'
     const passage = passages[at]
-    if (isText && passage && tokens[index - 1]?.type !== 'heading_open') passage.text += `${plain(token)}\n`
+    if (isText && passage && tokens[index - 1]?.type !== 'heading_open') passage.text += `${readText(token)}\n`
   })
   return passages
 }

@@ -27,7 +27,7 @@ const json = (value: unknown) => Buffer.from(JSON.stringify(value))
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
 
 /** Completes `portico:0.1.0` as engines do; containerd needs the full name. */
-function fullName(name: string): string {
+function completeName(name: string): string {
   const [first = ''] = name.split('/')
   if (name.includes('/') && /[.:]|^localhost$/.test(first)) return name
   return name.includes('/') ? `docker.io/${name}` : `docker.io/library/${name}`
@@ -68,7 +68,7 @@ export function imageArchive(options: ImageOptions): Buffer {
     mediaType,
     json({ schemaVersion: 2, mediaType, config, layers: layers.map(({ descriptor }) => descriptor) }),
   )
-  const name = fullName(options.name)
+  const name = completeName(options.name)
   const annotations = {
     'io.containerd.image.name': name,
     'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),

@@ -14,7 +14,7 @@ const listNames = (path: string): string[] => [
   ...new Set([path, `/usr${path}`, path.replace(/^\/usr/, ''), ...(existsSync(path) ? [realpathSync(path)] : [])]),
 ]
 
-const distribution = (): string =>
+const readDistribution = (): string =>
   /^ID=(\S+)$/m.exec(existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '')?.[1] ?? 'debian'
 
 const FORMAT = ['binary:Package', 'Package', 'Version', 'Architecture'].map((field) => `$\{${field}}`).join(' ')
@@ -38,7 +38,7 @@ export function debianPackages(paths: readonly string[]): ReadonlyMap<string, De
     const [, name, version, architecture] = known.get(owner) ?? []
     const path = pathByName.get(file)
     if (path !== undefined && name && version && architecture)
-      found.set(path, { name, version, architecture, distribution: distribution() })
+      found.set(path, { name, version, architecture, distribution: readDistribution() })
   }
   return found
 }

@@ -15,7 +15,7 @@ const root = join(import.meta.dirname, '../..')
 const ENGINES = ['docker', 'podman', 'buildah']
 
 /** Returns an engine that is installed and whose service answers. */
-const answeringEngine = () => ENGINES.find((engine) => spawnSync(engine, ['info'], { stdio: 'ignore' }).status === 0)
+const findEngine = () => ENGINES.find((engine) => spawnSync(engine, ['info'], { stdio: 'ignore' }).status === 0)
 
 function buildByEngine(engine: string, name: string): never {
   console.log(`building ${name} with ${engine}`)
@@ -40,7 +40,7 @@ async function writeFolders(directory: string): Promise<never> {
 const { values } = parseArgs({ options: { archive: { type: 'boolean' }, folders: { type: 'string' } }, strict: false })
 if (typeof values.folders === 'string') await writeFolders(values.folders)
 
-const engine = values.archive ? undefined : answeringEngine()
+const engine = values.archive ? undefined : findEngine()
 if (engine) buildByEngine(engine, IMAGE)
 
 const file = join(root, 'dist', 'image', 'portico.tar')

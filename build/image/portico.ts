@@ -34,7 +34,7 @@ const text = (path: string, content: string, mode = 0o644): TarEntry => ({
 })
 
 /** Returns the files that every program expects: accounts, name look-up, authorities, a temporary folder. */
-function system(): TarEntry[] {
+function collectSystem(): TarEntry[] {
   if (!existsSync(AUTHORITIES))
     throw new Error(`no ${AUTHORITIES} on this machine: install the package ca-certificates`)
   return [
@@ -48,22 +48,22 @@ function system(): TarEntry[] {
 
 export const LAYERS = ['node', 'git', 'portico'] as const
 
-export const nodeLayer = (): TarEntry[] => [...system(), ...programAt(NODE_PATH, process.execPath)]
+export const nodeLayer = (): TarEntry[] => [...collectSystem(), ...collectProgram(NODE_PATH, process.execPath)]
 
 /** Returns Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
-function gitLayer(): TarEntry[] {
+function buildGitLayer(): TarEntry[] {
   const { status, stdout } = spawnSync('git', ['--exec-path'], { encoding: 'utf8' })
   if (status !== 0) throw new Error('no git on this machine: registries in the image need it for their git sources')
   const folder = stdout.trim()
   return [
-    ...programAt('usr/bin/git', join(folder, 'git')),
-    ...programAt(`${folder.slice(1)}/git-remote-https`, join(folder, 'git-remote-https')),
-    ...programAt(`${folder.slice(1)}/git-remote-http`, join(folder, 'git-remote-http')),
+    ...collectProgram('usr/bin/git', join(folder, 'git')),
+    ...collectProgram(`${folder.slice(1)}/git-remote-https`, join(folder, 'git-remote-https')),
+    ...collectProgram(`${folder.slice(1)}/git-remote-http`, join(folder, 'git-remote-http')),
   ]
 }
 
 /** Returns the shared libraries and authorities among the entries of layers: third-party files beside the programs. */
-function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
+function listSystemFiles(entries: readonly TarEntry[]): SystemFile[] {
   const files = entries.filter(({ path }) => /\.so(\.\d+)*$/.test(path) || `/${path}` === AUTHORITIES)
   const packages = debianPackages(files.map(({ path }) => `/${path}`))
   return files.flatMap((file) => {
@@ -75,24 +75,24 @@ function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
 }
 
 /** Returns the bill of materials of the bundle, with the programs and files beside it. */
-function imageBom(below: readonly TarEntry[]): Bom {
+function buildBom(below: readonly TarEntry[]): Bom {
   const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
   const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
   const programs = { node: process.versions.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' }
-  return withFiles(withPrograms(bom, programs), systemFiles(below))
+  return withFiles(withPrograms(bom, programs), listSystemFiles(below))
 }
 
 /**
  * Returns the bundle without source maps, with its start-up code. `below`: the lower layers, for the bill of materials.
  */
-async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
+async function buildBundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
   const codes = await startCodes(join(root, 'dist'))
   return [
     text(PORTICO_PATH, readFileSync(join(import.meta.dirname, 'portico'), 'utf8'), 0o755),
     buildFileEntry('app/package.json', join(root, 'package.json')),
-    text('app/sbom.cdx.json', `${JSON.stringify(imageBom(below), null, 1)}\n`),
+    text('app/sbom.cdx.json', `${JSON.stringify(buildBom(below), null, 1)}\n`),
     ...files.map((file) => buildFileEntry(`app/dist/${basename(file)}`, join(root, file))),
     ...[...codes].map(
       ([name, content]): TarEntry => ({ path: `app/dist/${name}`, type: 'file', mode: 0o644, content }),
@@ -110,10 +110,10 @@ export async function porticoImage(options: {
   /** The lowest layer, if several images share one. */
   readonly node?: readonly TarEntry[]
 }): Promise<ImageOptions> {
-  const below = [options.node ?? nodeLayer(), gitLayer()]
+  const below = [options.node ?? nodeLayer(), buildGitLayer()]
   return {
     name: options.name ?? IMAGE,
-    layers: [...below, await bundleLayer(below.flat())],
+    layers: [...below, await buildBundleLayer(below.flat())],
     ...SETTINGS,
     labels: {
       'org.opencontainers.image.title': packageJson.name,
@@ -147,7 +147,7 @@ function listLibraries(program: string): string[] {
 }
 
 /** Returns a program without its symbol table if `strip` is installed: a fifth of Node's binary is symbols. */
-function stripped(program: string): Buffer {
+function stripProgram(program: string): Buffer {
   const folder = mkdtempSync(join(tmpdir(), 'portico-image-'))
   try {
     const copy = join(folder, 'program')
@@ -160,9 +160,9 @@ function stripped(program: string): Buffer {
 }
 
 /** Returns `program` of this machine at `path` of the image, with its libraries that exist here. */
-function programAt(path: string, program: string): TarEntry[] {
+function collectProgram(path: string, program: string): TarEntry[] {
   return [
-    entry(path, stripped(program), 0o755),
+    entry(path, stripProgram(program), 0o755),
     ...listLibraries(program).map((library) => buildFileEntry(library, library, 0o755)),
   ]
 }

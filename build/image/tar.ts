@@ -21,7 +21,7 @@ function splitPath(path: string): readonly [prefix: string, name: string] {
   return [path.slice(0, cut), path.slice(cut + 1)]
 }
 
-function header({ path, type, mode, content, target = '', owner = 0 }: TarEntry): Buffer {
+function formatHeader({ path, type, mode, content, target = '', owner = 0 }: TarEntry): Buffer {
   const block = Buffer.alloc(BLOCK)
   const octal = (value: number, digits: number) => value.toString(8).padStart(digits, '0')
   const [prefix, name] = splitPath(type === 'folder' ? `${path}/` : path)
@@ -43,7 +43,7 @@ function header({ path, type, mode, content, target = '', owner = 0 }: TarEntry)
 }
 
 /** Returns the parent folders that have no entry: some readers create them with modes of their own. */
-function missingFolders(entries: ReadonlyMap<string, TarEntry>): TarEntry[] {
+function findMissingFolders(entries: ReadonlyMap<string, TarEntry>): TarEntry[] {
   const missing = new Set<string>()
   for (const path of entries.keys()) {
     const parts = path.split('/').slice(0, -1)
@@ -60,10 +60,10 @@ function missingFolders(entries: ReadonlyMap<string, TarEntry>): TarEntry[] {
 export function tar(given: Iterable<TarEntry>): Buffer {
   const entries = new Map<string, TarEntry>()
   for (const entry of given) entries.set(entry.path, entry)
-  const all = [...entries.values(), ...missingFolders(entries)].sort((a, b) => (a.path < b.path ? -1 : 1))
+  const all = [...entries.values(), ...findMissingFolders(entries)].sort((a, b) => (a.path < b.path ? -1 : 1))
   const parts: Uint8Array[] = []
   for (const entry of all) {
-    parts.push(header(entry))
+    parts.push(formatHeader(entry))
     if (!entry.content?.length) continue
     parts.push(entry.content)
     const rest = entry.content.length % BLOCK

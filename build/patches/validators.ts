@@ -13,7 +13,7 @@ export const CHECK_FILE = join(import.meta.dirname, '../../dataplane/config/read
 const ERROR = /\{instancePath[,:].*\}(?=\]?;$)/gm
 
 /** Returns JavaScript that exports `acceptsGateway`, with one function for each part: V8 compiles only those in use. */
-function compiled(): string {
+function compileValidators(): string {
   const formats = _`{ uri: (text) => URL.canParse(text) }`
   const ajv = new Ajv({
     ...RULES,
@@ -41,7 +41,9 @@ export const compiledValidators: Plugin = {
   name: 'validators',
   setup(builder) {
     builder.onLoad({ filter: /accepts-gateway\.ts$/ }, ({ path }) =>
-      path === CHECK_FILE ? { contents: compiled(), loader: 'js', resolveDir: import.meta.dirname } : undefined,
+      path === CHECK_FILE
+        ? { contents: compileValidators(), loader: 'js', resolveDir: import.meta.dirname }
+        : undefined,
     )
   },
 }

@@ -99,14 +99,14 @@ export class Checkout {
 }
 
 /** Returns the files that a test starts as processes: by their names, or by the command. */
-function started(text: string, file: string): readonly string[] {
+function findStarted(text: string, file: string): readonly string[] {
   const beside = [...text.matchAll(/['"]([\w-]+\.ts)['"]/g)].map(([, name]) => join(dirname(file), name as string))
   return /\bbin\/portico\b|\bcli\/main\.ts\b/.test(text) ? [...beside, 'cli/main.ts'] : beside
 }
 
 /** Makes a function that returns, for a file, the test files of a checkout that reach it, the closest first. */
 export function readJudges(root: string): (file: string) => readonly string[] {
-  const reach = importReader(root, REACHED, started)
+  const reach = importReader(root, REACHED, findStarted)
   const reached = globSync('test/**/*.test.ts', { cwd: root })
     .sort()
     .map((test) => ({ test, order: [...reach([test])] }))

@@ -43,7 +43,7 @@ export function makeMutants(file: string, source: string): Mutant[] {
       mutant('a comparison turned round', at, text, TURNED[text] as string),
     ),
     ...matches(code, /\bif (?=\()/g, (at) => {
-      const end = closingBracket(code, at + 3)
+      const end = findClosingBracket(code, at + 3)
       const guards = end !== undefined && /^\s*(?:return|throw|continue|break)\b/.test(code.slice(end))
       return guards ? mutant('a check removed', at, source.slice(at, end), 'if (false)') : undefined
     }),
@@ -102,15 +102,15 @@ function blankCode(source: string): string | undefined {
     return undefined
   }
   if (stripped.length !== source.length) return undefined
-  const blank = (text: string) => text.replace(/[^\n]/g, ' ')
+  const blankText = (text: string) => text.replace(/[^\n]/g, ' ')
   return stripped.replace(
     /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[\s\S]|[^`\\])*`|(?<=[(,=:[!&|?{};\n] *)\/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/[a-z]*/g,
-    blank,
+    blankText,
   )
 }
 
 /** Returns the index behind the bracket that closes the one at `at`. */
-function closingBracket(code: string, at: number): number | undefined {
+function findClosingBracket(code: string, at: number): number | undefined {
   let depth = 0
   for (let index = at; index < code.length; index++) {
     if (code[index] === '(') depth += 1

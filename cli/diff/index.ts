@@ -15,11 +15,11 @@ import { MANAGER } from '../../operator/runtime/children/managed-fields.ts'
 import { type Command, type Given, type Io, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
 import { readSettings } from '../operator/settings.ts'
-import { apiGroup, groupOption, manifestPaths } from '../options/manifests.ts'
+import { groupOption, readApiGroup, readManifestPaths } from '../options/manifests.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
 import { diffPins } from '../pin/diff.ts'
 import { serverOption } from '../pin/servers.ts'
-import { applied, buildWorld, type Contents, liveChildren, liveObjects, revisionsIn } from './live.ts'
+import { buildWorld, type Contents, fetchLiveChildren, fetchLiveObjects, mergeApplied, readRevisions } from './live.ts'
 import { unified } from './unified.ts'
 
 const FAILED = 2
@@ -38,7 +38,7 @@ const isChildOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
 /** The metadata that the API server and the operator keep for themselves. */
 const OF_SERVER = new Set(['managedFields', 'resourceVersion', 'uid', 'generation', 'creationTimestamp', 'selfLink'])
 
-function text(object: KubernetesObject | undefined, group: string): string {
+function formatObject(object: KubernetesObject | undefined, group: string): string {
   if (!object) return ''
   const { status: _, metadata, ...rest } = object
   const { annotations = {}, ...others } = metadata as Record<string, unknown> & { annotations?: Record<string, string> }
@@ -66,14 +66,14 @@ async function dryRun(api: ApiServer, child: KubernetesObject): Promise<Kubernet
 }
 
 /** Returns the differences of a live child and its planned state, as a text; empty if there are none. */
-async function childDiff(
+async function diffChild(
   api: ApiServer,
   group: string,
   live: KubernetesObject | undefined,
   child: KubernetesObject | undefined,
 ): Promise<string> {
   const after = child && (await dryRun(api, child))
-  const changes = unified(text(live, group), text(after, group))
+  const changes = unified(formatObject(live, group), formatObject(after, group))
   const name = formatId((child ?? live) as KubernetesObject)
   const [old, next] = [live ? `live/${name}` : '/dev/null', child ? `new/${name}` : '/dev/null']
   return changes === '' ? '' : `--- ${old}\n+++ ${next}\n${changes}`
@@ -93,7 +93,7 @@ async function printDiff(
   const byId = new Map(live.map((child) => [formatId(child), child]))
   let count = 0
   const show = async (before: KubernetesObject | undefined, after: KubernetesObject | undefined) => {
-    const difference = await childDiff(api, group, before, after)
+    const difference = await diffChild(api, group, before, after)
     if (difference !== '') count += 1
     io.out(difference)
   }
@@ -103,15 +103,20 @@ async function printDiff(
 }
 
 /** Plans all workloads in the files, and those whose children would change. Returns the plans and the live children. */
-async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Manifest[], context: ReconcileContext) {
+async function compareWithCluster(
+  api: ApiServer,
+  set: ManifestSet,
+  valid: readonly Manifest[],
+  context: ReconcileContext,
+) {
   const { group } = context
   const all = [...valid.map(({ id }) => id), ...set.secrets, ...set.configMaps]
   const namespaces = [...new Set(all.map(({ namespace }) => namespace))]
-  const live = new Map((await liveObjects(api, group, namespaces)).map((object) => [formatId(object), object]))
-  const given = new Map(valid.map((one) => [objectKey(one.id), applied(one, live.get(objectKey(one.id)), group)]))
+  const live = new Map((await fetchLiveObjects(api, group, namespaces)).map((object) => [formatId(object), object]))
+  const given = new Map(valid.map((one) => [objectKey(one.id), mergeApplied(one, live.get(objectKey(one.id)), group)]))
   const contents: Contents = new Map()
-  const children = await liveChildren(api, namespaces)
-  const known = { ...context, findSecretRevision: revisionsIn(children, group) }
+  const children = await fetchLiveChildren(api, namespaces)
+  const known = { ...context, findSecretRevision: readRevisions(children, group) }
   const before = planWorld(await buildWorld(api, [...live.values()], contents), known)
   const after = planWorld(await buildWorld(api, [...new Map([...live, ...given]).values()], contents, set), known)
   const isConcerned = (id: string, { plan }: PlannedObject) =>
@@ -123,7 +128,7 @@ async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Mani
 }
 
 async function diff(given: Given, io: Io): Promise<number> {
-  const set = readManifests(manifestPaths(given), apiGroup(given, io))
+  const set = readManifests(readManifestPaths(given), readApiGroup(given, io))
   const { valid, findings } = checkManifests(set)
   printFindings([...set.findings, ...findings], io)
   if (hasErrors([...set.findings, ...findings])) return FAILED
@@ -132,7 +137,7 @@ async function diff(given: Given, io: Io): Promise<number> {
     const api = new ApiServer(kubeConfig, 'portico-diff')
     const settings = await readSettings(api, given, io)
     const context = { ...settings, group: set.group, now: NO_TIME, resolveAddress: clusterAddress }
-    const { concerned, children } = await comparison(api, set, valid, context)
+    const { concerned, children } = await compareWithCluster(api, set, valid, context)
     let count = 0
     for (const planned of concerned) count += await printDiff({ api, group: set.group, io }, planned, children)
     return count > 0 ? 1 : 0

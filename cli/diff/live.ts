@@ -11,7 +11,7 @@ const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', 
 type Content = KubernetesObject & { readonly data?: Record<string, string> }
 
 /** Reads objects of our kinds in some namespaces. */
-export async function liveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
+export async function fetchLiveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
     for (const { kind, plural } of Object.values(kinds))
@@ -20,7 +20,7 @@ export async function liveObjects(api: ApiServer, group: string, namespaces: rea
 }
 
 /** Reads the children that Portico has created in some namespaces. */
-export async function liveChildren(api: ApiServer, namespaces: readonly string[]) {
+export async function fetchLiveChildren(api: ApiServer, namespaces: readonly string[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
     for (const resource of childKinds)
@@ -31,7 +31,7 @@ export async function liveChildren(api: ApiServer, namespaces: readonly string[]
 }
 
 /** Returns, by MCPServer, the revision of Secret values on its pods, which only the operator can compute. */
-export function revisionsIn(children: readonly KubernetesObject[], group: string) {
+export function readRevisions(children: readonly KubernetesObject[], group: string) {
   const revisions = new Map<string, string>(
     children.flatMap(({ kind, metadata, spec }) => {
       const { template } = (spec ?? {}) as { readonly template?: Pick<KubernetesObject, 'metadata'> }
@@ -46,7 +46,11 @@ export function revisionsIn(children: readonly KubernetesObject[], group: string
 }
 
 /** Applies a manifest to a live object: the author's fields come from the file, the rest stays. */
-export function applied({ object }: Manifest, live: KubernetesObject | undefined, group: string): KubernetesObject {
+export function mergeApplied(
+  { object }: Manifest,
+  live: KubernetesObject | undefined,
+  group: string,
+): KubernetesObject {
   const { labels, annotations } = object.metadata
   return {
     ...object,

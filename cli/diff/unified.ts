@@ -6,7 +6,7 @@ const MOST_CELLS = 4_000_000
 type Line = readonly [sign: ' ' | '-' | '+', text: string]
 
 /** Counts the common lines of the rests of two lists, by the indexes where these begin. */
-function commonTable(before: readonly string[], after: readonly string[]): (row: number, column: number) => number {
+function countCommon(before: readonly string[], after: readonly string[]): (row: number, column: number) => number {
   const width = after.length + 1
   const common = new Uint32Array((before.length + 1) * width)
   const at = (row: number, column: number) => common[row * width + column] as number
@@ -18,10 +18,10 @@ function commonTable(before: readonly string[], after: readonly string[]): (row:
 }
 
 /** Returns removed and added lines, between the longest list of lines that both have. */
-function changed(before: readonly string[], after: readonly string[]): Line[] {
+function diffLines(before: readonly string[], after: readonly string[]): Line[] {
   if ((before.length + 1) * (after.length + 1) > MOST_CELLS)
     return [...before.map((text): Line => ['-', text]), ...after.map((text): Line => ['+', text])]
-  const common = commonTable(before, after)
+  const common = countCommon(before, after)
   const lines: Line[] = []
   let row = 0
   let column = 0
@@ -49,7 +49,7 @@ function compareLines(before: readonly string[], after: readonly string[]): Line
   const same = (texts: readonly string[]) => texts.map((text): Line => [' ', text])
   return [
     ...same(before.slice(0, head)),
-    ...changed(before.slice(head, before.length - tail), after.slice(head, after.length - tail)),
+    ...diffLines(before.slice(head, before.length - tail), after.slice(head, after.length - tail)),
     ...same(before.slice(before.length - tail)),
   ]
 }
@@ -67,7 +67,7 @@ function findHunks(lines: readonly Line[]): (readonly [from: number, to: number]
   return hunks
 }
 
-const textLines = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))
+const splitLines = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))
 
 function range(lines: readonly Line[], from: number, to: number, other: '-' | '+'): string {
   const before = lines.slice(0, from).filter(([sign]) => sign !== other).length
@@ -77,7 +77,7 @@ function range(lines: readonly Line[], from: number, to: number, other: '-' | '+
 
 /** Returns the differences of two texts in the format of `diff -u`, without its two lines of names. */
 export function unified(before: string, after: string): string {
-  const lines = compareLines(textLines(before), textLines(after))
+  const lines = compareLines(splitLines(before), splitLines(after))
   return findHunks(lines)
     .map(([from, to]) => {
       const title = `@@ -${range(lines, from, to, '+')} +${range(lines, from, to, '-')} @@\n`

@@ -5,8 +5,8 @@ import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { keySetOf } from '../../dataplane/identity/issuer-keys.ts'
 import { ALGORITHMS } from '../../dataplane/identity/jwt.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
-import { error, type Finding, note, ok, shown, warning } from './finding.ts'
-import { type Metadata, objectIn, readMetadata, unreachable } from './metadata.ts'
+import { error, type Finding, formatValue, note, ok, warning } from './finding.ts'
+import { type Metadata, parseObject, readMetadata, reportUnreachable } from './metadata.ts'
 import type { Endpoints, Subject } from './subjects.ts'
 
 interface Registration {
@@ -42,7 +42,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
   const { where, use, issuer, scopes, audiences, redirectUri } = subject
   const register = { redirectUri, scopes, audiences }
   const diagnosis = (findings: readonly Finding[]): Diagnosis => ({ where, use, issuer, findings, register })
-  if (subject.isOfCluster) return diagnosis([KEYS_OF_CLUSTER, ...audienceFindings(subject)])
+  if (subject.isOfCluster) return diagnosis([KEYS_OF_CLUSTER, ...checkAudiences(subject)])
   if (subject.use === 'keys') return diagnosis(await checkClientKeys(subject, options))
   if (subject.endpoints !== undefined) return diagnosis(await checkEndpoints(subject.endpoints, subject, options))
   const allowPrivateIP = subject.allowPrivateIP || options.allowPrivateIP
@@ -62,12 +62,12 @@ export async function checkProvider(subject: Subject, options: Options): Promise
       metadata === undefined
         ? []
         : [
-            ...algorithmFindings(metadata),
-            ...introspectionFindings(metadata, subject),
-            ...(use === 'assertions' ? [] : loginFindings(metadata, subject)),
-            ...scopeFindings(metadata, subject),
+            ...checkAlgorithms(metadata),
+            ...checkIntrospection(metadata, subject),
+            ...(use === 'assertions' ? [] : checkLogin(metadata, subject)),
+            ...checkScopes(metadata, subject),
           ]
-    return diagnosis([...findings, ...keys, ...ofMetadata, ...audienceFindings(subject)])
+    return diagnosis([...findings, ...keys, ...ofMetadata, ...checkAudiences(subject)])
   } finally {
     await fetch.close()
   }
@@ -87,30 +87,30 @@ async function checkClientKeys(
     const { status, text } = await fetch(url)
     if (status !== 200)
       return [error('keys', `${url} answers ${status}`, 'check the address; redirects are not followed')]
-    const set = objectIn(text)
+    const set = parseObject(text)
     const keys = keysIn(set, keyUse)
-    if (keys !== undefined) return keyFindings(url, keyUse === undefined ? set : { keys })
+    if (keys !== undefined) return checkKeySet(url, keyUse === undefined ? set : { keys })
     const what = keyUse === undefined ? 'no set of 1 to 20 public keys' : `no keys with the use ${keyUse}`
     const unusable = error('keys', `${url} has ${what}`, 'publish RSA, EC or OKP keys there, as a JWK set')
-    return [unusable, ...unsafeFindings(set)]
+    return [unusable, ...checkUnsafeKeys(set)]
   } catch (failure) {
-    return [unreachable(url, failure as Error, subject, 'keys')]
+    return [reportUnreachable(url, failure as Error, subject, 'keys')]
   } finally {
     await fetch.close()
   }
 }
 
-const textsIn = (metadata: Metadata, name: string): readonly unknown[] | undefined => {
+const readTexts = (metadata: Metadata, name: string): readonly unknown[] | undefined => {
   const value = metadata[name]
   return Array.isArray(value) ? value : undefined
 }
 
 /** Checks that a needed endpoint exists and uses https. */
-function endpointFinding(metadata: Metadata, name: string, { insecureAllowHTTP }: Subject, needed: boolean): Finding[] {
+function checkEndpoint(metadata: Metadata, name: string, { insecureAllowHTTP }: Subject, needed: boolean): Finding[] {
   const value = metadata[name]
   const url = typeof value === 'string' ? URL.parse(value) : null
   if (url === null) {
-    const message = `${name} is ${shown(value)}`
+    const message = `${name} is ${formatValue(value)}`
     const fix = 'use an issuer that lets people log in by the authorization code flow'
     return [needed ? error('login', message, fix) : warning('login', message, fix)]
   }
@@ -119,33 +119,33 @@ function endpointFinding(metadata: Metadata, name: string, { insecureAllowHTTP }
 }
 
 /** Checks that users can log in: by the code flow with PKCE (OAuth 2.1), which all MCP clients use. */
-function loginFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
+function checkLogin(metadata: Metadata, subject: Subject): readonly Finding[] {
   const needed = subject.use === 'login'
   const findings = ['authorization_endpoint', 'token_endpoint'].flatMap((name) =>
-    endpointFinding(metadata, name, subject, needed),
+    checkEndpoint(metadata, name, subject, needed),
   )
-  const responses = textsIn(metadata, 'response_types_supported')
+  const responses = readTexts(metadata, 'response_types_supported')
   if (responses !== undefined && !responses.includes('code'))
     findings.push(
-      error('login', `response_types_supported is ${shown(responses)}`, 'allow the authorization code flow'),
+      error('login', `response_types_supported is ${formatValue(responses)}`, 'allow the authorization code flow'),
     )
-  const challenges = textsIn(metadata, 'code_challenge_methods_supported')
+  const challenges = readTexts(metadata, 'code_challenge_methods_supported')
   if (challenges?.includes('S256')) findings.push(ok('login', 'the code flow with PKCE (S256)'))
   else
     findings.push(
       warning(
         'login',
-        `code_challenge_methods_supported is ${shown(challenges)}`,
+        `code_challenge_methods_supported is ${formatValue(challenges)}`,
         needed
           ? 'PKCE is sent anyway; most providers accept it'
           : 'MCP clients refuse an issuer that does not list S256: log in through authServerConfig instead',
       ),
     )
-  if (!needed) findings.push(registrationFinding(metadata))
+  if (!needed) findings.push(checkRegistration(metadata))
   return findings
 }
 
-function registrationFinding(metadata: Metadata): Finding {
+function checkRegistration(metadata: Metadata): Finding {
   if (metadata['client_id_metadata_document_supported'] === true)
     return ok('clients', 'clients need no registration (client id metadata documents)')
   if (typeof metadata['registration_endpoint'] === 'string')
@@ -154,9 +154,9 @@ function registrationFinding(metadata: Metadata): Finding {
   return warning('clients', 'clients can’t register themselves there', fix)
 }
 
-function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
+function checkScopes(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
   if (scopes.length === 0) return []
-  const listed = textsIn(metadata, 'scopes_supported')
+  const listed = readTexts(metadata, 'scopes_supported')
   if (listed === undefined) return [note('scopes', `it does not list its scopes; asked for: ${scopes.join(' ')}`)]
   const missing = scopes.filter((scope) => !listed.includes(scope))
   if (missing.length === 0) return [ok('scopes', `it has ${scopes.join(' ')}`)]
@@ -166,7 +166,7 @@ function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly F
 }
 
 /** Checks the introspection of opaque tokens: an endpoint exists, and credentials may go there. */
-function introspectionFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
+function checkIntrospection(metadata: Metadata, subject: Subject): readonly Finding[] {
   if (subject.use !== 'tokens') return []
   const value = metadata['introspection_endpoint']
   const url = typeof value === 'string' ? URL.parse(value) : null
@@ -177,7 +177,7 @@ function introspectionFindings(metadata: Metadata, subject: Subject): readonly F
   if (subject.introspectionUrl !== undefined)
     return [ok('opaque tokens', `are introspected at ${subject.introspectionUrl}`)]
   if (url === null)
-    return [error('opaque tokens', `introspection_endpoint is ${shown(value)}`, 'set inline.introspectionUrl')]
+    return [error('opaque tokens', `introspection_endpoint is ${formatValue(value)}`, 'set inline.introspectionUrl')]
   if (url.origin === new URL(subject.issuer).origin) return [ok('opaque tokens', `are introspected at ${url.href}`)]
   const fix = `set inline.introspectionUrl: ${url.href}, if that is right`
   return [error('opaque tokens', `the introspection endpoint is at another origin, ${url.origin}`, fix)]
@@ -195,35 +195,37 @@ async function checkKeys(
   if (uri === undefined && metadata === undefined) return []
   const url = typeof uri === 'string' ? URL.parse(uri) : null
   if (url === null)
-    return [error('keys', `jwks_uri is ${shown(uri)}`, 'use a provider that publishes its keys, or set jwksUrl')]
+    return [error('keys', `jwks_uri is ${formatValue(uri)}`, 'use a provider that publishes its keys, or set jwksUrl')]
   if (url.protocol !== 'https:' && !isLoopback(url) && !subject.insecureAllowHTTP)
     return [error('keys', `the keys are at ${url.protocol}//${url.host}, which is not https`, 'serve them over https')]
   const answer = await fetch(url.href).catch((failure: unknown) => failure as Error)
-  if (answer instanceof Error) return [unreachable(url.href, answer, subject, 'keys')]
+  if (answer instanceof Error) return [reportUnreachable(url.href, answer, subject, 'keys')]
   if (answer.status !== 200)
     return [error('keys', `${url.href} answers ${answer.status}`, 'check jwksUrl; redirects are never followed')]
-  return keyFindings(url.href, objectIn(answer.text))
+  return checkKeySet(url.href, parseObject(answer.text))
 }
 
-function keyFindings(url: string, set: Metadata | undefined): readonly Finding[] {
-  return [...usableFindings(url, set, fieldsIn(set)), ...unsafeFindings(set)]
+function checkKeySet(url: string, set: Metadata | undefined): readonly Finding[] {
+  return [...checkUsableKeys(url, set, readKeys(set)), ...checkUnsafeKeys(set)]
 }
 
-function fieldsIn(set: Metadata | undefined): readonly Metadata[] {
+function readKeys(set: Metadata | undefined): readonly Metadata[] {
   const keys = Array.isArray(set?.['keys']) ? (set['keys'] as readonly unknown[]) : []
   return keys.filter((key): key is Metadata => typeof key === 'object' && key !== null)
 }
 
 const isForSignatures = ({ use, kty }: Metadata) => (use === undefined || use === 'sig') && kty !== 'oct'
 
-function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): readonly Finding[] {
+function checkUsableKeys(url: string, set: unknown, keys: readonly Metadata[]): readonly Finding[] {
   try {
     if (keySetOf(set) === undefined) return [error('keys', `${url} has no keys`, 'let the provider make a signing key')]
   } catch (failure) {
     return [error('keys', `${url}: ${(failure as Error).message}`, 'publish RSA, EC or OKP keys for signatures')]
   }
   const signing = keys.filter(isForSignatures)
-  const named = signing.slice(0, MOST_NAMED).map(({ kid, kty, alg }) => `${shown(kid)} (${shown(alg ?? kty)})`)
+  const named = signing
+    .slice(0, MOST_NAMED)
+    .map(({ kid, kty, alg }) => `${formatValue(kid)} (${formatValue(alg ?? kty)})`)
   const findings = [ok('keys', `${url} has ${signing.length} for signatures: ${named.join(', ')}`)]
   if (signing.length > 1 && signing.some(({ kid }) => typeof kid !== 'string'))
     findings.push(
@@ -233,8 +235,8 @@ function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): r
 }
 
 /** Checks that a set holds no key that is known to everybody, or weak. */
-function unsafeFindings(set: Metadata | undefined): readonly Finding[] {
-  const keys = fieldsIn(set)
+function checkUnsafeKeys(set: Metadata | undefined): readonly Finding[] {
+  const keys = readKeys(set)
   const findings: Finding[] = []
   if (keys.some(({ kty }) => kty === 'oct'))
     findings.push(
@@ -256,13 +258,13 @@ function isWeak(key: Metadata): boolean {
   }
 }
 
-function algorithmFindings(metadata: Metadata): readonly Finding[] {
+function checkAlgorithms(metadata: Metadata): readonly Finding[] {
   const listed = metadata['id_token_signing_alg_values_supported']
   if (!Array.isArray(listed)) return []
   const usable = listed.filter((name) => ALGORITHMS.includes(name as string))
   if (usable.length > 0) return [ok('algorithms', `signs with ${usable.join(', ')}`)]
   const fix = `have it sign with one of ${ALGORITHMS.join(', ')}`
-  return [error('algorithms', `it signs with ${shown(listed)} alone, which is not accepted`, fix)]
+  return [error('algorithms', `it signs with ${formatValue(listed)} alone, which is not accepted`, fix)]
 }
 
 interface OAuth2Options {
@@ -311,7 +313,8 @@ async function ask(
   options: OAuth2Options,
 ): Promise<Finding> {
   const url = text === undefined ? null : URL.parse(text)
-  if (url === null || text === undefined) return error(check, `its address is ${shown(text)}`, 'write an https URL')
+  if (url === null || text === undefined)
+    return error(check, `its address is ${formatValue(text)}`, 'write an https URL')
   if (url.protocol !== 'https:' && !isLoopback(url) && !subject.insecureAllowHTTP)
     return error(check, `it is at ${url.protocol}//${url.host}, which is not https`, 'serve it over https')
   const fetch = createGuardedFetch({
@@ -322,34 +325,36 @@ async function ask(
   try {
     return judge(await fetch(text, body === undefined ? {} : FORM, body), text)
   } catch (failure) {
-    return unreachable(text, failure as Error, subject, check)
+    return reportUnreachable(text, failure as Error, subject, check)
   } finally {
     await fetch.close()
   }
 }
 
 const isMissing = ({ status }: Answer) => status === 404 || status === 405 || status === 410
-const answers = ({ status }: Answer, url: string) => `${url} answers ${status}`
+const describeAnswer = ({ status }: Answer, url: string) => `${url} answers ${status}`
 
 const judgeLoginPage = (answer: Answer, url: string): Finding =>
   isMissing(answer) || answer.status >= 500
-    ? warning('login page', answers(answer, url), 'open it in a browser: users are sent there')
+    ? warning('login page', describeAnswer(answer, url), 'open it in a browser: users are sent there')
     : ok('login page', `${url} answers`)
 
 /** Judges the token endpoint: it must refuse a request without a code, by an OAuth error or any other text. */
 function judgeToken(answer: Answer, url: string): Finding {
   const { status, text } = answer
-  if (isMissing(answer) || (status >= 300 && status < 400)) return error('token', answers(answer, url), WRONG_PLACE)
-  if (status >= 500) return warning('token', answers(answer, url), 'check the provider’s health')
-  const isOAuth = typeof objectIn(text)?.['error'] === 'string'
+  if (isMissing(answer) || (status >= 300 && status < 400))
+    return error('token', describeAnswer(answer, url), WRONG_PLACE)
+  if (status >= 500) return warning('token', describeAnswer(answer, url), 'check the provider’s health')
+  const isOAuth = typeof parseObject(text)?.['error'] === 'string'
   return ok('token', `${url} ${isOAuth ? 'speaks OAuth 2' : 'answers'}`)
 }
 
 /** Judges the user info endpoint: it must refuse a request without a token, which identifies no user. */
 function judgeUserInfo(answer: Answer, url: string): Finding {
   const { status } = answer
-  if (isMissing(answer) || (status >= 300 && status < 400)) return error('user info', answers(answer, url), WRONG_PLACE)
-  if (status >= 500) return warning('user info', answers(answer, url), 'check the provider’s health')
+  if (isMissing(answer) || (status >= 300 && status < 400))
+    return error('user info', describeAnswer(answer, url), WRONG_PLACE)
+  if (status >= 500) return warning('user info', describeAnswer(answer, url), 'check the provider’s health')
   if (status >= 400) return ok('user info', `${url} wants a token`)
   const fix = 'check that it answers with the user of the token'
   return warning('user info', `${url} answers ${status} without a token`, fix)
@@ -374,7 +379,7 @@ const HINTS: readonly (readonly [host: RegExp, hint: string])[] = [
 ]
 const KEYCLOAK = /\/realms\/[^/]+$/
 
-function hintFor(issuer: string): string | undefined {
+function findHint(issuer: string): string | undefined {
   const url = URL.parse(issuer)
   if (url === null) return undefined
   if (KEYCLOAK.test(url.pathname))
@@ -383,9 +388,9 @@ function hintFor(issuer: string): string | undefined {
 }
 
 /** Reports the audience that tokens must carry, and the settings with which this provider writes it. */
-function audienceFindings({ use, audiences, issuer, where }: Subject): readonly Finding[] {
+function checkAudiences({ use, audiences, issuer, where }: Subject): readonly Finding[] {
   if (use === 'login') return []
-  const hint = hintFor(issuer)
+  const hint = findHint(issuer)
   const hints = hint === undefined ? [] : [note('audience', hint)]
   if (audiences.length > 0)
     return [

@@ -22,7 +22,7 @@ export const error = (check: string, message: string, fix: string): Finding => (
 })
 
 /** Formats a provider's text as one short line of plain text. */
-export const shown = (value: unknown): string => {
+export const formatValue = (value: unknown): string => {
   const text = (JSON.stringify(value) ?? 'nothing').replace(/[^\x20-\x7e]/g, '�')
   return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }

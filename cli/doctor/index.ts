@@ -1,8 +1,8 @@
 import { type Command, type Given, UsageError } from '../command.ts'
-import { apiGroup, groupOption } from '../options/manifests.ts'
+import { groupOption, readApiGroup } from '../options/manifests.ts'
 import { checkProvider, ISSUER_OPTION } from './check-provider.ts'
 import { reportText } from './report.ts'
-import { type Subject, subjectsIn } from './subjects.ts'
+import { readSubjects, type Subject } from './subjects.ts'
 
 /** Returns the named provider. With a redirect URI users log in there; otherwise its tokens authenticate callers. */
 function readSubject(issuer: string, given: Given): Subject {
@@ -70,7 +70,7 @@ handles that. Calls no tool. Exits 1 if a problem keeps their tools from being s
     const issuer = given.text('issuer')
     if ((issuer === undefined) === (paths.length === 0))
       throw new UsageError('takes either files or folders of manifests, or --issuer')
-    const subjects = issuer === undefined ? subjectsIn(paths, apiGroup(given, io)) : [readSubject(issuer, given)]
+    const subjects = issuer === undefined ? readSubjects(paths, readApiGroup(given, io)) : [readSubject(issuer, given)]
     const options = { caBundleFile: given.text('ca-bundle'), allowPrivateIP: given.flag('allow-private-ip') }
     const diagnoses = await Promise.all(subjects.map((subject) => checkProvider(subject, options)))
     if (given.text('output') === 'json') io.out(`${JSON.stringify({ providers: diagnoses })}\n`)

@@ -2,7 +2,7 @@ import { withoutUrlSecrets } from '../../dataplane/config/check/url.ts'
 import { discoveryUrls } from '../../dataplane/identity/discovery.ts'
 import { AddressRefused } from '../../dataplane/net/connect.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
-import { error, type Finding, ok, shown, warning } from './finding.ts'
+import { error, type Finding, formatValue, ok, warning } from './finding.ts'
 import type { Subject } from './subjects.ts'
 
 export type Metadata = Readonly<Record<string, unknown>>
@@ -20,25 +20,25 @@ export async function readMetadata(subject: Subject, fetch: GuardedFetch): Promi
   const answers: string[] = []
   for (const url of discoveryUrls(subject.issuer)) {
     const answer = await fetch(url).catch((failure: unknown) => failure as Error)
-    if (answer instanceof Error) return { metadata: undefined, findings: [unreachable(url, answer, subject)] }
+    if (answer instanceof Error) return { metadata: undefined, findings: [reportUnreachable(url, answer, subject)] }
     const { status, headers, text } = answer
     if (status === 200) {
-      const findings = [ok('metadata', `${url} answers`), ...clockFindings(headers['date'])]
-      const metadata = objectIn(text)
-      if (metadata === undefined) return { metadata, findings: [...findings, noObject(url)] }
-      return { metadata, findings: [...findings, issuerFinding(metadata, subject)] }
+      const findings = [ok('metadata', `${url} answers`), ...checkClock(headers['date'])]
+      const metadata = parseObject(text)
+      if (metadata === undefined) return { metadata, findings: [...findings, describeNonObject(url)] }
+      return { metadata, findings: [...findings, checkIssuer(metadata, subject)] }
     }
-    const to = status >= 300 && status < 400 ? `, a redirect to ${shown(headers['location'])}` : ''
+    const to = status >= 300 && status < 400 ? `, a redirect to ${formatValue(headers['location'])}` : ''
     answers.push(`${url} answers ${status}${withoutUrlSecrets(to)}`)
   }
   const fix = 'take the issuer from the provider’s own metadata; redirects are never followed'
   return { metadata: undefined, findings: [error('metadata', answers.join('; '), fix)] }
 }
 
-const noObject = (url: string) =>
+const describeNonObject = (url: string) =>
   error('metadata', `${url} answers with something other than a JSON object`, 'check that this is the issuer’s address')
 
-export function objectIn(text: string): Metadata | undefined {
+export function parseObject(text: string): Metadata | undefined {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Metadata) : undefined
@@ -47,14 +47,14 @@ export function objectIn(text: string): Metadata | undefined {
   }
 }
 
-function issuerFinding({ issuer }: Metadata, subject: Subject): Finding {
+function checkIssuer({ issuer }: Metadata, subject: Subject): Finding {
   if (issuer === subject.issuer) return ok('issuer', `the metadata name ${issuer}, as it is configured`)
-  const fix = `write the issuer exactly as the provider does: ${shown(issuer)}`
-  return error('issuer', `the metadata name ${shown(issuer)}, and ${subject.issuer} is configured`, fix)
+  const fix = `write the issuer exactly as the provider does: ${formatValue(issuer)}`
+  return error('issuer', `the metadata name ${formatValue(issuer)}, and ${subject.issuer} is configured`, fix)
 }
 
 /** Checks the provider's clock by its `Date` header, which has whole seconds. */
-function clockFindings(date: string | string[] | undefined): readonly Finding[] {
+function checkClock(date: string | string[] | undefined): readonly Finding[] {
   const there = typeof date === 'string' ? Date.parse(date) : Number.NaN
   if (Number.isNaN(there)) return []
   const seconds = Math.round((there - Date.now()) / 1000)
@@ -77,7 +77,7 @@ const REASONS: readonly (readonly [codes: RegExp, message: string, fix: string])
 ]
 
 /** Reports why an address is unreachable; `check` tells metadata and keys apart. */
-export function unreachable(url: string, failure: Error, subject: Subject, check = 'metadata'): Finding {
+export function reportUnreachable(url: string, failure: Error, subject: Subject, check = 'metadata'): Finding {
   const refused = [failure, failure.cause].find((one) => one instanceof AddressRefused)
   if (refused !== undefined) {
     const fix =
@@ -89,5 +89,9 @@ export function unreachable(url: string, failure: Error, subject: Subject, check
   const code = String((failure as NodeJS.ErrnoException).code ?? (failure.cause as NodeJS.ErrnoException)?.code ?? '')
   const known = REASONS.find(([codes]) => codes.test(code) || codes.test(failure.name))
   if (known !== undefined) return error(check, `${url} can’t be read: ${known[1]} (${code || failure.name})`, known[2])
-  return error(check, `${url} can’t be read: ${shown(failure.message)}`, 'check that this is the provider’s address')
+  return error(
+    check,
+    `${url} can’t be read: ${formatValue(failure.message)}`,
+    'check that this is the provider’s address',
+  )
 }

@@ -9,7 +9,7 @@ const USES = {
 } as const
 
 /** Formats findings for people: one line each, and the fix below it. */
-export function findingLines(findings: readonly Finding[]): readonly string[] {
+export function formatFindings(findings: readonly Finding[]): readonly string[] {
   const width = Math.max(...findings.map(({ check }) => check.length), 0)
   return findings.flatMap(({ severity, check, message, fix }) => [
     `  ${severity.padEnd(7)}  ${check.padEnd(width)}  ${message}`,
@@ -27,7 +27,7 @@ export function reportText({ where, use, issuer, findings, register }: Diagnosis
   ]
   return [
     `${where}: ${issuer} (${USES[use]})`,
-    ...findingLines(findings),
+    ...formatFindings(findings),
     ...(entries.length === 0 ? [] : ['  to register there:', ...entries]),
     '',
   ].join('\n')

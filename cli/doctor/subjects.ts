@@ -73,7 +73,7 @@ const readSpec = ({ object }: Manifest): Fields => readFields(object, 'spec')
 const formatPlace = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
 
 /** Returns the references of workloads to one MCPOIDCConfig, with their audience, if any. */
-function referencesTo(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {
+function findReferences(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {
   return manifests.flatMap((manifest) => {
     const spec = readSpec(manifest)
     return [spec, readFields(spec, 'incomingAuth')].flatMap((parent) => {
@@ -88,7 +88,7 @@ function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): reado
   const inline = readFields(readSpec(manifest), 'inline')
   const issuer = readText(inline, 'issuer')
   if (issuer === undefined) return []
-  const references = referencesTo(manifest, manifests)
+  const references = findReferences(manifest, manifests)
   return [
     {
       where: formatPlace(manifest),
@@ -106,7 +106,7 @@ function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): reado
   ]
 }
 
-function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
+function collectLogins(manifest: Manifest, server: Fields): readonly Subject[] {
   const providers = server['upstreamProviders']
   const issuer = readText(server, 'issuer')
   if (!Array.isArray(providers) || issuer === undefined) return []
@@ -148,22 +148,22 @@ function readEndpoints(config: Fields): Endpoints {
 }
 
 /** Returns the providers of an embedded authorization server, and everybody else whose tokens or keys it takes. */
-const serverSubjects = (manifest: Manifest, server: Fields): readonly Subject[] => [
-  ...loginSubjects(manifest, server),
-  ...trustedSubjects(manifest, server),
+const collectServerSubjects = (manifest: Manifest, server: Fields): readonly Subject[] => [
+  ...collectLogins(manifest, server),
+  ...collectTrustedIssuers(manifest, server),
 ]
 
 /** Returns all uses of providers in these manifests, in the order of the files. */
-export function subjectsIn(paths: readonly string[], group: string | undefined): readonly Subject[] {
+export function readSubjects(paths: readonly string[], group: string | undefined): readonly Subject[] {
   const { manifests } = readManifests(paths, group)
   return manifests.flatMap((manifest) => {
     switch (manifest.id.kind) {
       case 'MCPOIDCConfig':
         return tokenSubject(manifest, manifests)
       case 'VirtualMCPServer':
-        return serverSubjects(manifest, readFields(readSpec(manifest), 'authServerConfig'))
+        return collectServerSubjects(manifest, readFields(readSpec(manifest), 'authServerConfig'))
       case 'MCPExternalAuthConfig':
-        return serverSubjects(manifest, readFields(readSpec(manifest), 'embeddedAuthServer'))
+        return collectServerSubjects(manifest, readFields(readSpec(manifest), 'embeddedAuthServer'))
       default:
         return []
     }
@@ -171,20 +171,20 @@ export function subjectsIn(paths: readonly string[], group: string | undefined):
 }
 
 /** Returns the other issuers whose tokens an authorization server takes, and the URLs of clients' keys. */
-function trustedSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
+function collectTrustedIssuers(manifest: Manifest, server: Fields): readonly Subject[] {
   const issuer = readText(server, 'issuer')
   if (issuer === undefined) return []
   const where = formatPlace(manifest)
   const grants = readFields(server, 'inboundGrants')
   const clients = readList(readFields(grants, 'clientCredentials'), 'clients')
   return [
-    ...readList(server, 'trustedIssuers').flatMap((one) => issuerSubject(one, { where, issuer, grants })),
+    ...readList(server, 'trustedIssuers').flatMap((one) => describeIssuer(one, { where, issuer, grants })),
     ...clients.flatMap((client) =>
-      keySubject(readText(client, 'jwksUrl'), `${where}, client ${readText(client, 'clientId')}`, issuer),
+      describeKeys(readText(client, 'jwksUrl'), `${where}, client ${readText(client, 'clientId')}`, issuer),
     ),
     ...readList(server, 'spiffeTrustDomains').flatMap((domain) => {
       const url = readText(readFields(readFields(domain, 'bundleSource'), 'endpoint'), 'url')
-      const found = keySubject(url, `${where}, trust domain ${readText(domain, 'trustDomain')}`, issuer)
+      const found = describeKeys(url, `${where}, trust domain ${readText(domain, 'trustDomain')}`, issuer)
       return found.map((subject) => ({ ...subject, keyUse: 'jwt-svid' as const }))
     }),
   ]
@@ -196,7 +196,7 @@ interface Server {
   readonly grants: Fields
 }
 
-function issuerSubject(trusted: Fields, { where, issuer, grants }: Server): readonly Subject[] {
+function describeIssuer(trusted: Fields, { where, issuer, grants }: Server): readonly Subject[] {
   const issuerUrl = readText(trusted, 'issuerUrl')
   if (issuerUrl === undefined) return []
   const name = readText(trusted, 'name')
@@ -223,5 +223,5 @@ function issuerSubject(trusted: Fields, { where, issuer, grants }: Server): read
   ]
 }
 
-const keySubject = (url: string | undefined, where: string, server: string): readonly Subject[] =>
+const describeKeys = (url: string | undefined, where: string, server: string): readonly Subject[] =>
   url === undefined ? [] : [{ where, use: 'keys', issuer: url, server, scopes: [], audiences: [] }]

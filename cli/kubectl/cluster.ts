@@ -3,7 +3,7 @@ import { ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-ser
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
-import { apiGroup } from '../options/manifests.ts'
+import { readApiGroup } from '../options/manifests.ts'
 
 export const clusterOptions = {
   kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },
@@ -39,7 +39,7 @@ export async function inCluster<T>(given: Given, io: Io, use: (cluster: Cluster)
     `--namespace=${namespace}`,
   ]
   try {
-    const group = apiGroup(given, io) ?? DEFAULT_GROUP
+    const group = readApiGroup(given, io) ?? DEFAULT_GROUP
     return await use({ api: new ApiServer(config, 'kubectl-portico'), group, namespace, kubectlOptions })
   } finally {
     await config.closePool()
@@ -51,7 +51,7 @@ export const WORKLOAD = '[KIND/]NAME'
 const withPods = Object.values(kinds).filter(({ role }) => role === 'workload')
 
 /** Returns the kinds with pods that a word may mean, as in kubectl: kind, plural or short name, in any case. */
-function kindsNamed(word: string): typeof withPods {
+function findKinds(word: string): typeof withPods {
   const wanted = word.toLowerCase()
   const found = withPods.filter(({ kind, plural, shortNames }) =>
     [kind.toLowerCase(), plural, ...shortNames].includes(wanted),
@@ -61,13 +61,13 @@ function kindsNamed(word: string): typeof withPods {
 }
 
 /** Returns the workload that the one argument of a command names. Throws an Error if there is none, or several. */
-export async function givenWorkload({ positionals }: Given, cluster: Cluster): Promise<KubernetesObject> {
+export async function readWorkload({ positionals }: Given, cluster: Cluster): Promise<KubernetesObject> {
   const [text, ...more] = positionals
   if (text === undefined || more.length > 0) throw new UsageError('takes one workload, as KIND/NAME or NAME')
   const slash = text.indexOf('/')
   const name = text.slice(slash + 1)
   const found: KubernetesObject[] = []
-  for (const { kind, plural } of slash < 0 ? withPods : kindsNamed(text.slice(0, slash)))
+  for (const { kind, plural } of slash < 0 ? withPods : findKinds(text.slice(0, slash)))
     try {
       const resource = { group: cluster.group, version: VERSION, plural, kind: kind as KindName }
       found.push(await cluster.api.get(resource, cluster.namespace, name))

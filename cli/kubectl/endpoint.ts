@@ -17,7 +17,7 @@ export const callerOptions = {
 } as const satisfies Readonly<Record<string, Option>>
 
 /** Returns the access token that the command got. */
-export function givenToken(given: Given, { env }: Io): string | undefined {
+export function readToken(given: Given, { env }: Io): string | undefined {
   const file = given.text('token-file')
   const text = file === undefined ? env['PORTICO_TOKEN'] : readFileSync(file, 'utf8')
   return text?.trim() || undefined
@@ -41,7 +41,7 @@ const TIMEOUT_MS = 60_000
 const portName = ({ kind }: KubernetesObject) => (kind === 'MCPRegistry' ? 'http' : 'mcp')
 
 /** Returns the path of the MCP endpoint, by the workload's own settings. */
-function mcpPath({ spec }: KubernetesObject): string {
+function readMcpPath({ spec }: KubernetesObject): string {
   const { endpointPrefix } = (spec ?? {}) as { readonly endpointPrefix?: string }
   return `${endpointPrefix?.replace(/\/$/, '') ?? ''}/mcp`
 }
@@ -54,10 +54,12 @@ export async function withEndpoint<T>(
   use: (endpoint: Endpoint) => Promise<T>,
 ): Promise<T> {
   const pod = await requirePod(cluster, workload)
-  return withForwarded({ pod, port: portName(workload) }, cluster, io, (base) => use(endpointAt(base, workload, token)))
+  return withForwarded({ pod, port: portName(workload) }, cluster, io, (base) =>
+    use(createEndpoint(base, workload, token)),
+  )
 }
 
-function endpointAt(base: string, workload: KubernetesObject, token: string | undefined): Endpoint {
+function createEndpoint(base: string, workload: KubernetesObject, token: string | undefined): Endpoint {
   const caller = {
     // The pod accepts the names of its Service.
     host: serviceName(workload.kind, workload.metadata.name),
@@ -71,7 +73,7 @@ function endpointAt(base: string, workload: KubernetesObject, token: string | un
       signal: AbortSignal.timeout(TIMEOUT_MS),
     })
     const challenge = response.headers['www-authenticate']
-    return { status: response.statusCode, challenge: challenge?.toString(), text: await boundedText(response.body) }
+    return { status: response.statusCode, challenge: challenge?.toString(), text: await readBounded(response.body) }
   }
   return {
     get: (path) => send('GET', path, {}),
@@ -84,13 +86,13 @@ function endpointAt(base: string, workload: KubernetesObject, token: string | un
         'mcp-method': method,
       }
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } })
-      return send('POST', mcpPath(workload), headers, body)
+      return send('POST', readMcpPath(workload), headers, body)
     },
   }
 }
 
 /** Reads the text of a body. Throws an Error if it is too long for a legitimate answer. */
-export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> {
+export async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of body) {
@@ -101,5 +103,5 @@ export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> 
   return Buffer.concat(chunks).toString()
 }
 
-export const refusalText = ({ status, challenge, text }: Answer): string =>
+export const formatRefusal = ({ status, challenge, text }: Answer): string =>
   `HTTP ${status}${challenge === undefined ? '' : ` (${challenge.slice(0, 500)})`}: ${text.slice(0, 500)}`

@@ -4,27 +4,27 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
 import { buildQuestion, printExplanation, questionOptions } from '../explain.ts'
-import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
-import { boundedText } from './endpoint.ts'
+import { clusterOptions, inCluster, readWorkload, WORKLOAD } from './cluster.ts'
+import { readBounded } from './endpoint.ts'
 import { withForwarded } from './program.ts'
 import { printable } from './tree.ts'
 
-function harmless(value: unknown): unknown {
+function sanitizeValue(value: unknown): unknown {
   if (typeof value === 'string') return printable(value)
-  if (Array.isArray(value)) return value.map(harmless)
+  if (Array.isArray(value)) return value.map(sanitizeValue)
   if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, harmless(inner)]))
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, sanitizeValue(inner)]))
 }
 
 type Explained = Explanation & { readonly exists: boolean }
 
 const TIMEOUT_MS = 30_000
 
-function explanationIn(answer: unknown): Explained {
+function readExplanation(answer: unknown): Explained {
   const { allowed, reason, policies, errors } = isObject(answer) ? answer : {}
   if (typeof allowed !== 'boolean' || typeof reason !== 'string' || !Array.isArray(policies) || !Array.isArray(errors))
     throw new Error('the pod’s answer has another form than a data plane’s')
-  return harmless(answer) as Explained
+  return sanitizeValue(answer) as Explained
 }
 
 async function ask(base: string, question: object): Promise<Explained> {
@@ -34,9 +34,9 @@ async function ask(base: string, question: object): Promise<Explained> {
     body: JSON.stringify(question),
     signal: AbortSignal.timeout(TIMEOUT_MS),
   })
-  const text = await boundedText(body)
+  const text = await readBounded(body)
   if (statusCode !== 200) throw new Error(printable(`the pod answers HTTP ${statusCode}: ${text.slice(0, 500)}`))
-  return explanationIn(JSON.parse(text))
+  return readExplanation(JSON.parse(text))
 }
 
 export const command: Command = {
@@ -52,7 +52,7 @@ Exits 1 if the call is denied.`,
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
       const { type, id, caller, arguments: parameters } = buildQuestion(given)
-      const workload = await givenWorkload(given, cluster)
+      const workload = await readWorkload(given, cluster)
       if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no policies on calls')
       const pod = await requirePod(cluster, workload)
       const question = { caller, [type.toLowerCase()]: id, arguments: parameters }

@@ -1,7 +1,7 @@
 import { selectorText } from '../../console/places/pods.ts'
 import { dataPlaneContainerName } from '../../operator/render/object/object.ts'
 import type { Command } from '../command.ts'
-import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
+import { clusterOptions, inCluster, readWorkload, WORKLOAD } from './cluster.ts'
 import { awaitExit, startKubectl } from './program.ts'
 
 export const command: Command = {
@@ -18,7 +18,7 @@ beside it.`,
   },
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
-      const workload = await givenWorkload(given, cluster)
+      const workload = await readWorkload(given, cluster)
       const own = dataPlaneContainerName(workload.kind)
       const since = given.text('since')
       const args = [

@@ -29,7 +29,7 @@ function findPort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number
   return found
 }
 
-async function forwardedPort(output: NodeJS.ReadableStream): Promise<number | undefined> {
+async function readForwardedPort(output: NodeJS.ReadableStream): Promise<number | undefined> {
   for await (const line of createInterface({ input: output })) {
     const port = FORWARDING.exec(line)?.[1]
     if (port !== undefined) return Number(port)
@@ -52,7 +52,7 @@ export async function withForwarded<T>(
   const kubectl = startKubectl(args, io, ['ignore', 'pipe', 'inherit'])
   const ended = awaitExit(kubectl)
   try {
-    const opened = forwardedPort(kubectl.stdout as NodeJS.ReadableStream)
+    const opened = readForwardedPort(kubectl.stdout as NodeJS.ReadableStream)
     const port = await Promise.race([opened, ended.then(() => undefined)])
     if (port === undefined) throw new Error('kubectl port-forward has ended')
     return await use(`http://127.0.0.1:${port}`)

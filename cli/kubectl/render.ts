@@ -1,10 +1,10 @@
 import { buildStatus, clusterAddress, reconcile } from '../../operator/reconcile/index.ts'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import type { Command } from '../command.ts'
-import { buildWorld, liveObjects } from '../diff/live.ts'
+import { buildWorld, fetchLiveObjects } from '../diff/live.ts'
 import { readSettings } from '../operator/settings.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
-import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
+import { clusterOptions, inCluster, readWorkload, WORKLOAD } from './cluster.ts'
 
 export const command: Command = {
   name: 'render',
@@ -19,8 +19,8 @@ cluster’s operator. If something is missing or wrong, it prints that and exits
   },
   run: (given, io) =>
     inCluster(given, io, async ({ api, group, namespace, ...cluster }) => {
-      const workload = await givenWorkload(given, { api, group, namespace, ...cluster })
-      const world = await buildWorld(api, await liveObjects(api, group, [namespace]), new Map())
+      const workload = await readWorkload(given, { api, group, namespace, ...cluster })
+      const world = await buildWorld(api, await fetchLiveObjects(api, group, [namespace]), new Map())
       const object = world.objects.get(workload.kind, namespace, workload.metadata.name) ?? workload
       const settings = await readSettings(api, given, io)
       const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z')

@@ -6,7 +6,7 @@ import { listServed } from '../../operator/cluster/kubernetes/api-server.ts'
 import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
 import { readStatusAt } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Command, Io } from '../command.ts'
-import { type Cluster, clusterOptions, givenWorkload, inCluster } from './cluster.ts'
+import { type Cluster, clusterOptions, inCluster, readWorkload } from './cluster.ts'
 import { withForwarded } from './program.ts'
 import { treeText } from './tree.ts'
 
@@ -46,7 +46,7 @@ Exits 1 if a workload isn’t ready.`,
   mostOperands: 1,
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
-      const one = given.positionals.length > 0 ? await givenWorkload(given, cluster) : undefined
+      const one = given.positionals.length > 0 ? await readWorkload(given, cluster) : undefined
       const objects = await listObjects(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
       const workloads = one
         ? [one]

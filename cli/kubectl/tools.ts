@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { type Command, UsageError } from '../command.ts'
-import { clusterOptions, givenWorkload, inCluster, WORKLOAD } from './cluster.ts'
-import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
+import { clusterOptions, inCluster, readWorkload, WORKLOAD } from './cluster.ts'
+import { callerOptions, type Endpoint, formatRefusal, readToken, withEndpoint } from './endpoint.ts'
 import { columns, printable } from './tree.ts'
 
 /** The most pages: a gateway makes its own pages, and a larger number indicates abuse. */
@@ -14,7 +14,7 @@ export async function listTools(endpoint: Endpoint): Promise<readonly Record<str
   let cursor: unknown
   for (let page = 0; page < MOST_PAGES; page++) {
     const answer = await endpoint.mcp('tools/list', cursor === undefined ? {} : { cursor })
-    if (answer.status !== 200) throw new Error(printable(refusalText(answer)))
+    if (answer.status !== 200) throw new Error(printable(formatRefusal(answer)))
     const { result, error } = JSON.parse(answer.text) as { result?: unknown; error?: unknown }
     if (!isObject(result)) throw new Error(printable(JSON.stringify(error ?? null)).slice(0, 500))
     const { tools: some, nextCursor } = result
@@ -41,9 +41,9 @@ export const command: Command = {
   },
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
-      const workload = await givenWorkload(given, cluster)
+      const workload = await readWorkload(given, cluster)
       if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no tools')
-      const tools = await withEndpoint({ workload, token: givenToken(given, io) }, cluster, io, listTools)
+      const tools = await withEndpoint({ workload, token: readToken(given, io) }, cluster, io, listTools)
       if (given.text('output') === 'json') io.out(`${JSON.stringify(tools)}\n`)
       else io.out(columns([['NAME', 'DESCRIPTION'], ...tools.map(formatRow)]))
       return 0

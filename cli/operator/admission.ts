@@ -5,7 +5,7 @@ import { readBody } from '../../dataplane/server/body.ts'
 import { errorResponse, PublicError } from '../../dataplane/server/errors.ts'
 import { type DrainTimes, drainTimes, type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { ADMISSION_NAME, webhookName } from '../../operator/render/network/network.ts'
+import { ADMISSION_NAME, formatWebhookName } from '../../operator/render/network/network.ts'
 import {
   type AdmissionStatus,
   CertificateKeeper,
@@ -29,7 +29,7 @@ export function admissionApp(reviewer: Pick<Reviewer, 'review'>, path: () => str
     if (reviews >= MOST_REVIEWS) throw new PublicError('rate_limited', { headers: { 'retry-after': '1' } })
     reviews++
     try {
-      const answer = await reviewer.review(parsed(await readBody(c, BODY_BYTES)))
+      const answer = await reviewer.review(parseBody(await readBody(c, BODY_BYTES)))
       if (answer === undefined)
         throw new PublicError('invalid_request', {
           message: 'The body is not an AdmissionReview of admission.k8s.io/v1.',
@@ -48,7 +48,7 @@ function isSame(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected))
 }
 
-function parsed(body: Buffer): unknown {
+function parseBody(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
   } catch {
@@ -88,7 +88,7 @@ export function serveAdmission(options: AdmissionOptions): ServedAdmission {
     namespace,
     name: ADMISSION_NAME,
     configuration,
-    webhook: webhookName(group),
+    webhook: formatWebhookName(group),
     async onServe({ path: asked, ...tls }) {
       if (listener) listener.setCertificate(tls)
       else {

@@ -7,23 +7,23 @@ import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import {
   ADMISSION_NAME,
+  formatOperatorName,
   OPERATOR_LEASE_ROLE,
   OPERATOR_NAME,
   OPERATOR_NAMESPACE,
   OPERATOR_REVISIONS,
-  operatorName,
 } from '../../operator/render/network/network.ts'
 import { INSTALLATION, isOfInstallation, VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { readStatusByAddress, readStatusByProxy } from '../../operator/runtime/pods/read-pod-status.ts'
-import { finalizerName, rightsFinalizerName } from '../../operator/runtime/queue/queue.ts'
+import { formatFinalizerName, formatRightsFinalizerName } from '../../operator/runtime/queue/queue.ts'
 import { clusterRights, namespacedRights, OwnRights, takeTogether } from '../../operator/runtime/removal/own-rights.ts'
 import { findHeld, type Released, releaseAll } from '../../operator/runtime/removal/release.ts'
 import { createIsRemoved, readOwnPod } from '../../operator/runtime/removal/removal.ts'
-import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
+import { type Command, type Given, type Io, UsageError, waitForAbort } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
-import { apiGroup } from '../options/manifests.ts'
+import { readApiGroup } from '../options/manifests.ts'
 import {
   adminFromOption,
   podTemplateOption,
@@ -31,12 +31,12 @@ import {
   readAdminPeers,
   readPodTemplate,
 } from '../options/pod-options.ts'
-import { address, logLevel } from '../options/serving.ts'
+import { readAddress, readLogLevel } from '../options/serving.ts'
 import { defaultImage } from '../package-info.ts'
 import type { ServedAdmission } from './admission.ts'
 import { serve } from './listeners.ts'
 
-function workers(given: Given): number {
+function readWorkers(given: Given): number {
   const text = given.text('workers') ?? ''
   const count = Number(text)
   if (!Number.isInteger(count) || count < 1 || count > 64)
@@ -45,6 +45,8 @@ function workers(given: Given): number {
 }
 
 /** The managed objects: the namespaces (none: all) and the installation, if it has a name. */
+const readListen = (given: Given, option: string): string => readAddress(given, option) ?? ''
+
 interface Scope {
   readonly namespaces: readonly string[]
   readonly installation: string | undefined
@@ -66,7 +68,7 @@ function readScope(given: Given): Scope {
   return { namespaces, installation }
 }
 
-function ownObjects(
+function readOwnObjects(
   { env }: Io,
   given: Given,
   { installation }: Scope,
@@ -74,7 +76,7 @@ function ownObjects(
   const { POD_NAMESPACE: namespace = 'default' } = env
   return {
     revisionKey: { namespace: env['POD_NAMESPACE'] || OPERATOR_NAMESPACE, name: OPERATOR_REVISIONS },
-    ...(given.flag('leader-elect') && { lease: { namespace, name: operatorName(installation) } }),
+    ...(given.flag('leader-elect') && { lease: { namespace, name: formatOperatorName(installation) } }),
   }
 }
 
@@ -85,7 +87,7 @@ async function findOwnPod({ env, stop }: Io, api: ApiServer, log: Logger): Promi
 }
 
 /** Returns the data plane's image: the option, else the image of this pod, else, outside a cluster, the default. */
-function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): string {
+function findImage(given: Given, { env }: Io, ownPod: Pod | undefined): string {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   const image = given.text('image')
   if (image) return image
@@ -107,16 +109,16 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
     // Cluster-wide objects are removed with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
     const isManaged = isOfInstallation(group, installation)
-    const told = ({ kind, namespace, name }: Released) =>
+    const printReleased = ({ kind, namespace, name }: Released) =>
       io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is released\n`)
-    const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isManaged })
-    released.forEach(told)
+    const released = await releaseAll(api, resources, namespaces, { finalizer: formatFinalizerName(group), isManaged })
+    released.forEach(printReleased)
     // In a pod, its own account and Role may be outside the managed namespaces.
     const { POD_NAMESPACE: ownNamespace } = io.env
     const scopes = namespaces.length > 0 && ownNamespace ? [...new Set([...namespaces, ownNamespace])] : namespaces
-    const finalizer = rightsFinalizerName(group)
+    const finalizer = formatRightsFinalizerName(group)
     const own = {
-      names: [...new Set([operatorName(installation), OPERATOR_NAME, OPERATOR_LEASE_ROLE])],
+      names: [...new Set([formatOperatorName(installation), OPERATOR_NAME, OPERATOR_LEASE_ROLE])],
       namespace: ownNamespace || OPERATOR_NAMESPACE,
     }
     const held = await findHeld(api, rights, scopes, { finalizer, own })
@@ -125,7 +127,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
       held.map(({ path }) => path),
       finalizer,
     )
-    held.forEach(told)
+    held.forEach(printReleased)
     if (released.length + held.length === 0) io.out('no object is held\n')
     return 0
   } finally {
@@ -134,7 +136,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
 }
 
 /** Detects that this process is the last one: in a pod, by the objects that own it and grant its rights. */
-function removalIn(
+function detectRemoval(
   ownPod: Pod | undefined,
   of: Scope & { readonly group: string },
   { kubeConfig, api }: { readonly kubeConfig: PooledKubeConfig; readonly api: ApiServer },
@@ -143,7 +145,7 @@ function removalIn(
   const namespace = ownPod?.metadata.namespace
   if (ownPod === undefined || namespace === undefined) return {}
   const own = { namespace, managedNamespaces: of.namespaces, installation: of.installation }
-  const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
+  const rights = new OwnRights(kubeConfig, api, own, formatRightsFinalizerName(of.group))
   return { removal: { isRemoved: createIsRemoved(api, ownPod), rights, onGoing } }
 }
 
@@ -177,7 +179,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     },
     'leader-elect': {
       type: 'boolean',
-      description: `Elect one of several replicas by the Lease ${OPERATOR_NAME} (${operatorName('NAME')}).`,
+      description: `Elect one of several replicas by the Lease ${OPERATOR_NAME} (${formatOperatorName('NAME')}).`,
     },
     workers: { type: 'string', value: 'N', default: '4', description: 'Objects that are reconciled at a time.' },
     image: {
@@ -208,13 +210,13 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
   },
   async run(given, io) {
     if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
-    const group = apiGroup(given, io) ?? DEFAULT_GROUP
-    const count = workers(given)
+    const group = readApiGroup(given, io) ?? DEFAULT_GROUP
+    const count = readWorkers(given)
     const scope = readScope(given)
     const adminPeers = readAdminPeers(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
-    const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
-    const admissionAddress = address(given, 'admission-listen') ?? ''
-    const log = createLog({ name: 'operator', level: logLevel(io) })
+    const addresses = { health: readListen(given, 'health-listen'), metrics: readListen(given, 'metrics-listen') }
+    const admissionAddress = readListen(given, 'admission-listen')
+    const log = createLog({ name: 'operator', level: readLogLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'), { tell: (text) => log.warn(text) })
     if (given.flag('release')) return release(given, group, kubeConfig, io)
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
@@ -226,7 +228,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
     const listening = await serve(() => running, addresses, { admission: () => admission, io, log, group, open })
     const ownPod = await findOwnPod(io, api, log)
     if (io.stop.aborted) return 0
-    const image = dataPlaneImage(given, io, ownPod)
+    const image = findImage(given, io, ownPod)
     const removed = new AbortController()
     const operator = new PorticoOperator({
       kubeConfig,
@@ -242,8 +244,8 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
       identity: `${ownName}_${randomUUID()}`,
       readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
-      ...removalIn(ownPod, { group, ...scope }, { kubeConfig, api }, () => removed.abort()),
-      ...ownObjects(io, given, scope),
+      ...detectRemoval(ownPod, { group, ...scope }, { kubeConfig, api }, () => removed.abort()),
+      ...readOwnObjects(io, given, scope),
     })
     // Requests outside the loop are counted with the rest.
     api.onAnswer = operator.metrics.asked
@@ -265,7 +267,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
       : undefined
     open.adopt(giveBackStartUp(), clearTimeout)
     open.adopt(giveBackAfterWork(operator), clearInterval)
-    await untilAborted(AbortSignal.any([io.stop, removed.signal]))
+    await waitForAbort(AbortSignal.any([io.stop, removed.signal]))
     // The webhook ends before the watches: every review sees all objects.
     await admission?.close(io.stop.reason)
     await operator.stop()

@@ -11,7 +11,7 @@ export const groupOption: Option = {
  * Returns the API group: the option (`--api-group` by default), else PORTICO_API_GROUP, else none. Throws a UsageError
  * for an invalid group.
  */
-export function apiGroup(given: Given, io: Io, option = 'api-group'): string | undefined {
+export function readApiGroup(given: Given, io: Io, option = 'api-group'): string | undefined {
   const chosen = given.text(option)
   const group = chosen ?? (io.env['PORTICO_API_GROUP'] || undefined)
   if (group !== undefined && !isGroup(group)) {
@@ -22,7 +22,7 @@ export function apiGroup(given: Given, io: Io, option = 'api-group'): string | u
 }
 
 /** Returns the given files and folders. Throws a UsageError if there are none. */
-export function manifestPaths(given: Given): readonly string[] {
+export function readManifestPaths(given: Given): readonly string[] {
   if (given.positionals.length === 0) throw new UsageError('files or folders of manifests are missing')
   return given.positionals
 }

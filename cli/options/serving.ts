@@ -1,7 +1,7 @@
 import { parseAddress } from '../../dataplane/server/listen/address.ts'
 import { type Given, type Io, UsageError } from '../command.ts'
 
-export function address(given: Given, option: string): string | undefined {
+export function readAddress(given: Given, option: string): string | undefined {
   const text = given.text(option)
   if (text === undefined) return undefined
   try {
@@ -16,7 +16,7 @@ const levels = ['debug', 'info', 'warn', 'error'] as const
 type LogLevel = (typeof levels)[number]
 
 /** Returns PORTICO_LOG_LEVEL, if set. Throws a UsageError for an unknown level. */
-export function givenLogLevel(io: Io): LogLevel | undefined {
+export function readGivenLogLevel(io: Io): LogLevel | undefined {
   const given = io.env['PORTICO_LOG_LEVEL']
   if (!given) return undefined
   const level = levels.find((name) => name === given)
@@ -25,7 +25,7 @@ export function givenLogLevel(io: Io): LogLevel | undefined {
 }
 
 /** Returns PORTICO_LOG_LEVEL, else `info`. */
-export const logLevel = (io: Io): LogLevel => givenLogLevel(io) ?? 'info'
+export const readLogLevel = (io: Io): LogLevel => readGivenLogLevel(io) ?? 'info'
 
 /** Tells whether `HOST:PORT` names a loopback address. */
 export function isLoopback(text: string): boolean {

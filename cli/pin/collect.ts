@@ -17,7 +17,7 @@ import { Standalone } from '../../operator/standalone/standalone.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from '../kubectl/cluster.ts'
 import { withForwarded } from '../kubectl/program.ts'
-import { distinct, type Shown, shownBy } from './pinned.ts'
+import { removeRepeats, type Shown, shownBy } from './pinned.ts'
 
 export interface Server {
   readonly kind: 'MCPServer' | 'MCPRemoteProxy' | 'MCPServerEntry'
@@ -35,7 +35,7 @@ const START_LIMIT_MS = 180_000
 const LOOK_MS = 300
 
 /** Reads `GET /definitions` of an admin listener; with `query` in a certain form. */
-async function definitionsAt(admin: string, query = ''): Promise<unknown> {
+async function fetchDefinitions(admin: string, query = ''): Promise<unknown> {
   const { statusCode, body } = await request(`${admin}/definitions${query}`, {
     signal: AbortSignal.timeout(ANSWER_MS),
   })
@@ -70,7 +70,7 @@ export async function collectFromCluster(
           namespace: server.namespace,
           kubectlOptions: [`--kubeconfig=${kubeconfig}`, `--namespace=${server.namespace}`],
         }
-        collected.set(objectKey(server), await shownInCluster(server, cluster, io))
+        collected.set(objectKey(server), await fetchFromCluster(server, cluster, io))
       } catch (error) {
         collected.set(objectKey(server), describeError(error))
       }
@@ -93,7 +93,7 @@ async function findWorkloads({ kind, namespace, name, group }: Server, { api, gr
 }
 
 /** Asks every running pod: a caller's own list is known to the pod that the caller uses. */
-async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise<readonly Shown[] | string> {
+async function fetchFromCluster(server: Server, cluster: Cluster, io: Io): Promise<readonly Shown[] | string> {
   const workloads = await findWorkloads(server, cluster)
   const pods = (await Promise.all(workloads.map((workload) => runningPods(cluster, workload)))).flat()
   if (pods.length === 0) return 'none of its pods runs in the cluster'
@@ -102,7 +102,7 @@ async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise
     const found = shownBy(await readPodDefinitions(pod, server, cluster, io), server.name)
     if (found?.isListed === true) answers.push(found.shown)
   }
-  return answers.length === 0 ? NOT_LISTED : distinct(answers.flat())
+  return answers.length === 0 ? NOT_LISTED : removeRepeats(answers.flat())
 }
 
 /** Asks a pod through the API server, or by kubectl where a NetworkPolicy keeps the API server away. */
@@ -118,7 +118,7 @@ async function readPodDefinitions(
   try {
     return await cluster.api.request<unknown>('GET', path, { query: { backend }, timeout: ANSWER_MS })
   } catch {
-    return await withForwarded({ pod, port: 'admin' }, cluster, io, (admin) => definitionsAt(admin, query))
+    return await withForwarded({ pod, port: 'admin' }, cluster, io, (admin) => fetchDefinitions(admin, query))
   }
 }
 
@@ -169,7 +169,7 @@ export async function collectFromFiles(
   })
   try {
     standalone.start()
-    return await settled(servers, () => report, io)
+    return await waitForServers(servers, () => report, io)
   } finally {
     await standalone.close()
     rmSync(state, { recursive: true, force: true })
@@ -177,17 +177,21 @@ export async function collectFromFiles(
 }
 
 /** Asks for each server until two looks in turn find the same. */
-async function settled(servers: readonly Server[], report: () => Report | undefined, io: Io): Promise<Collected> {
+async function waitForServers(
+  servers: readonly Server[],
+  report: () => Report | undefined,
+  io: Io,
+): Promise<Collected> {
   const end = performance.now() + START_LIMIT_MS
   const isOver = () => performance.now() > end || io.stop.aborted
   return new Map(
     await Promise.all(
-      servers.map(async (server) => [objectKey(server), await settledServer(server, report, isOver)] as const),
+      servers.map(async (server) => [objectKey(server), await waitForServer(server, report, isOver)] as const),
     ),
   )
 }
 
-async function settledServer(
+async function waitForServer(
   server: Server,
   report: () => Report | undefined,
   isOver: () => boolean,
@@ -195,11 +199,11 @@ async function settledServer(
   let before = ''
   for (;;) {
     await pause(LOOK_MS)
-    const found = await shownHere(server, report(), '?pages=none')
+    const found = await fetchLocally(server, report(), '?pages=none')
     const failure = typeof found === 'string' ? findFailure(server, report()) : undefined
     if (failure !== undefined || isOver()) return failure ?? found
     const text = typeof found === 'string' ? '' : JSON.stringify(found)
-    if (text !== '' && text === before) return await shownHere(server, report())
+    if (text !== '' && text === before) return await fetchLocally(server, report())
     before = text
   }
 }
@@ -212,15 +216,15 @@ function findFailure(server: Server, report: Report | undefined): string | undef
   return isFailed && !isServing && problem !== undefined ? `${problem.reason}: ${problem.message}` : undefined
 }
 
-async function shownHere({ kind, namespace, name, group }: Server, report: Report | undefined, query?: string) {
+async function fetchLocally({ kind, namespace, name, group }: Server, report: Report | undefined, query?: string) {
   const at = kind === 'MCPServerEntry' ? { kind: 'VirtualMCPServer', name: nameGateway(group ?? '') } : { kind, name }
   const endpoint = report?.endpoints.find(
     (one) => one.kind === at.kind && one.namespace === namespace && one.name === at.name,
   )
   if (endpoint === undefined) return 'it does not start here; ask a cluster with --kubeconfig'
   try {
-    const found = shownBy(await definitionsAt(endpoint.admin, query), name)
-    return found?.isListed === true ? distinct(found.shown) : NOT_LISTED
+    const found = shownBy(await fetchDefinitions(endpoint.admin, query), name)
+    return found?.isListed === true ? removeRepeats(found.shown) : NOT_LISTED
   } catch (error) {
     return describeError(error)
   }

@@ -4,23 +4,23 @@ import type { Given, Io } from '../command.ts'
 import type { Server } from './collect.ts'
 import { LISTS, type ListName, type Shown } from './pinned.ts'
 import { collect, type PinInput, readPinInput } from './servers.ts'
-import { codePoints, decodeTags, externalReferences, hasHidden, printable } from './suspicious-text.ts'
+import { codePoints, decodeTags, describeExternalReferences, hasHidden, makePrintable } from './suspicious-text.ts'
 import { plainText, readTexts } from './text-files.ts'
 
 const FAILED = 2
 
-const title = (server: Server, list: ListName, name: string) =>
-  `${server.kind} ${server.namespace}/${server.name}: ${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}`
+const formatTitle = (server: Server, list: ListName, name: string) =>
+  `${server.kind} ${server.namespace}/${server.name}: ${list}${name === '' ? '' : ` ${JSON.stringify(makePrintable(name))}`}`
 
-const labelled = ({ labels }: Change) => (labels.length === 0 ? '' : ` (${labels.join(', ')})`)
+const formatLabels = ({ labels }: Change) => (labels.length === 0 ? '' : ` (${labels.join(', ')})`)
 
 function print(head: string, change: Change, io: Io): void {
-  io.out(`${head}${labelled(change)}\n`)
+  io.out(`${head}${formatLabels(change)}\n`)
   for (const line of change.lines) io.out(`  ${line}\n`)
 }
 
 /** The digests that all MCPPins of a server approve, by list and name, and the texts beside them. */
-function approvedFor(server: Server, { pins }: PinInput) {
+function findApproved(server: Server, { pins }: PinInput) {
   const own = pins.filter((one) => objectKey(one.server) === objectKey(server))
   const digests = (list: ListName, name: string) => own.flatMap(({ pinned }) => pinned[list].get(name) ?? [])
   const names = (list: ListName) => [...new Set(own.flatMap(({ pinned }) => [...pinned[list].keys()]))].sort()
@@ -34,7 +34,7 @@ function approvedFor(server: Server, { pins }: PinInput) {
   return { digests, names, texts }
 }
 
-type Approved = ReturnType<typeof approvedFor>
+type Approved = ReturnType<typeof findApproved>
 
 function printShown(head: string, { list, name, text, digest }: Shown, { digests, texts }: Approved, io: Io): void {
   const approved = digests(list, name)
@@ -47,29 +47,29 @@ function printShown(head: string, { list, name, text, digest }: Shown, { digests
 
 /** Returns a finding if a definition refers to something that no digest covers. */
 function describeOutside({ list, text, digest }: Shown): string | undefined {
-  const found = digest === undefined ? undefined : externalReferences(list, text)
+  const found = digest === undefined ? undefined : describeExternalReferences(list, text)
   return found === undefined ? undefined : `ExternalReference: ${found}`
 }
 
 /** Prints how what a server shows differs from what is approved. Returns the number of definitions that differ. */
 function printDifferences(server: Server, seen: readonly Shown[], input: PinInput, io: Io): number {
-  const approved = approvedFor(server, input)
+  const approved = findApproved(server, input)
   const different = seen.filter(
     ({ list, name, digest }) => digest === undefined || !approved.digests(list, name).includes(digest),
   )
   for (const one of different) {
-    const head = title(server, one.list, one.name)
+    const head = formatTitle(server, one.list, one.name)
     printShown(head, one, approved, io)
     const outside = describeOutside(one)
     if (outside !== undefined) io.out(`${head}: ${outside}\n`)
   }
   for (const one of seen) {
     const outside = different.includes(one) ? undefined : describeOutside(one)
-    if (outside !== undefined) io.err(`portico: warning: ${title(server, one.list, one.name)}: ${outside}`)
+    if (outside !== undefined) io.err(`portico: warning: ${formatTitle(server, one.list, one.name)}: ${outside}`)
   }
   const keys = new Set(seen.map(({ list, name }) => `${list} ${name}`))
   const removed = LISTS.flatMap((list) =>
-    approved.names(list).flatMap((name) => (keys.has(`${list} ${name}`) ? [] : [title(server, list, name)])),
+    approved.names(list).flatMap((name) => (keys.has(`${list} ${name}`) ? [] : [formatTitle(server, list, name)])),
   )
   for (const head of removed) io.out(`${head}: removed\n`)
   return different.length + removed.length
@@ -125,20 +125,20 @@ const LONGEST = 2_000
 const step = (key: string) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
 
 /** Lists the members that differ, by pointer. The depth of definitions is bounded by their digests. */
-function* membersThatDiffer(before: unknown, after: unknown, pointer: string): Generator<MemberChange> {
+function* compareMembers(before: unknown, after: unknown, pointer: string): Generator<MemberChange> {
   if (Object.is(before, after)) return
   const both = [before, after]
   if (both.every(isObject) || both.every(Array.isArray)) {
     const [old, now] = both as [Record<string, unknown>, Record<string, unknown>]
     const value = (of: Record<string, unknown>, key: string) => (Object.hasOwn(of, key) ? of[key] : MISSING)
     for (const key of new Set([...Object.keys(old), ...Object.keys(now)]))
-      yield* membersThatDiffer(value(old, key), value(now, key), pointer + step(key))
+      yield* compareMembers(value(old, key), value(now, key), pointer + step(key))
     return
   }
   yield { pointer, before, after }
 }
 
-const linksIn = (value: unknown) =>
+const findLinks = (value: unknown) =>
   new Set((value === MISSING ? '' : (JSON.stringify(value) ?? '')).match(LINK)?.map((link) => link.toLowerCase()) ?? [])
 
 const lastStep = (pointer: string) => pointer.slice(pointer.lastIndexOf('/') + 1)
@@ -148,13 +148,13 @@ const formatValue = (value: unknown): string =>
 
 /** Returns the labels of one changed member, except those that depend on all members. */
 function labelMember(list: ListName, { pointer, before, after }: MemberChange): readonly Label[] {
-  const known = linksIn(before)
+  const known = findLinks(before)
   const isHint = HINTS.has(lastStep(pointer)) || (pointer === '/annotations' && list === 'tools')
   const checks: readonly (readonly [Label, boolean])[] = [
     ['instructions changed', list === 'instructions'],
     ['new field', before === MISSING],
     ['permission hint changed', isHint],
-    ['new link', [...linksIn(after)].some((link) => !known.has(link))],
+    ['new link', [...findLinks(after)].some((link) => !known.has(link))],
     ['hidden characters', hasHidden(formatValue(after))],
   ]
   return checks.filter(([, holds]) => holds).map(([label]) => label)
@@ -170,20 +170,20 @@ function findLabels(list: ListName, changes: readonly MemberChange[]): ReadonlyS
 }
 
 const cut = (text: string) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text)
-const written = (value: unknown) => cut(printable(typeof value === 'string' ? value : JSON.stringify(value)))
+const formatMember = (value: unknown) => cut(makePrintable(typeof value === 'string' ? value : JSON.stringify(value)))
 
 /** Reports what a reader does not see: hidden characters, tags that spell a text, the same letters by other code points. */
-function* remarks(before: unknown, after: unknown): Generator<string> {
+function* reportHidden(before: unknown, after: unknown): Generator<string> {
   const [old, now] = [formatValue(before), formatValue(after)]
   const tags = decodeTags(now)
   if (tags !== '' && tags !== decodeTags(old)) yield `tag characters spell: ${JSON.stringify(tags)}`
   if (old !== now && old !== '' && old.normalize('NFC') === now.normalize('NFC')) {
-    const [one, other] = middle(old, now)
+    const [one, other] = findMiddle(old, now)
     yield `code points: ${cut(codePoints(one))} became ${cut(codePoints(other))}`
   }
 }
 
-function middle(one: string, other: string): readonly [string, string] {
+function findMiddle(one: string, other: string): readonly [string, string] {
   const [a, b] = [[...one], [...other]]
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++
@@ -198,17 +198,17 @@ interface Change {
 }
 
 function* formatChange({ pointer, before, after }: MemberChange): Generator<string> {
-  const place = pointer === '' ? '' : `${printable(pointer)}: `
-  if (before !== MISSING) yield `- ${place}${written(before)}`
-  if (after !== MISSING) yield `+ ${place}${written(after)}`
-  for (const remark of remarks(before, after)) yield `  ${place}${remark}`
+  const place = pointer === '' ? '' : `${makePrintable(pointer)}: `
+  if (before !== MISSING) yield `- ${place}${formatMember(before)}`
+  if (after !== MISSING) yield `+ ${place}${formatMember(after)}`
+  for (const remark of reportHidden(before, after)) yield `  ${place}${remark}`
 }
 
-const parsed = (list: ListName, text: string): unknown => (list === 'instructions' ? text : JSON.parse(text))
+const parseText = (list: ListName, text: string): unknown => (list === 'instructions' ? text : JSON.parse(text))
 
 /** Compares the approved text of a definition with another one. */
 export function describeChange(list: ListName, before: string, after: string): Change {
-  const changes = [...membersThatDiffer(parsed(list, before), parsed(list, after), '')]
+  const changes = [...compareMembers(parseText(list, before), parseText(list, after), '')]
   const found = findLabels(list, changes)
   const rest = changes.length - MOST
   return {
@@ -221,10 +221,10 @@ export function describeChange(list: ListName, before: string, after: string): C
 }
 
 export function describeAddition(list: ListName, text: string): Change {
-  const value = parsed(list, text)
+  const value = parseText(list, text)
   const { lines } = describeChange(list, list === 'instructions' ? '' : '{}', text)
   const found: Label[] = []
-  if (linksIn(value).size > 0) found.push('new link')
+  if (findLinks(value).size > 0) found.push('new link')
   if (hasHidden(formatValue(value))) found.push('hidden characters')
   return { labels: found, lines: lines.filter((line) => line !== '- ') }
 }

@@ -8,32 +8,32 @@ import { isObject } from '../../crds/settings/json.ts'
 import { objectKey } from '../../operator/cluster/files/index.ts'
 import { canonicalJson } from '../../operator/render/object/canonical.ts'
 import type { Command, Given, Io } from '../command.ts'
-import { groupOption, manifestPaths } from '../options/manifests.ts'
+import { groupOption, readManifestPaths } from '../options/manifests.ts'
 import type { Server } from './collect.ts'
-import { buildSpec, LISTS, type ListName, type Pinned, pinnedIn, type Shown } from './pinned.ts'
+import { buildSpec, LISTS, type ListName, type Pinned, readPinned, type Shown } from './pinned.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
-import { externalReferences, printable } from './suspicious-text.ts'
-import { plainText, readTexts, textFiles, textKey } from './text-files.ts'
+import { describeExternalReferences, makePrintable } from './suspicious-text.ts'
+import { formatTextKey, listTextFiles, plainText, readTexts } from './text-files.ts'
 
 /** Returns the folder of the pins: the one that is named, else `pins` beside the manifests. */
-function pinsFolder(given: Given): string {
+function readPinsFolder(given: Given): string {
   const named = given.text('directory')
   if (named !== undefined) return named
-  const [first = '.'] = manifestPaths(given)
+  const [first = '.'] = readManifestPaths(given)
   const isFolder = statSync(first, { throwIfNoEntry: false })?.isDirectory() === true
   return join(isFolder ? first : dirname(first), 'pins')
 }
 
-const title = ({ kind, namespace, name }: Server) => `${kind} ${namespace}/${name}`
+const formatTitle = ({ kind, namespace, name }: Server) => `${kind} ${namespace}/${name}`
 
 function tell(server: Server, { changes, refused, outside }: PinPlan, io: Io): void {
   for (const { list, name, what } of changes)
-    io.out(`${title(server)}: ${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}: ${what}\n`)
-  for (const text of [...refused, ...outside]) io.err(`portico: ${title(server)}: ${text}`)
+    io.out(`${formatTitle(server)}: ${list}${name === '' ? '' : ` ${JSON.stringify(makePrintable(name))}`}: ${what}\n`)
+  for (const text of [...refused, ...outside]) io.err(`portico: ${formatTitle(server)}: ${text}`)
 }
 
 function planAll(input: PinInput, collected: Awaited<ReturnType<typeof collect>>, given: Given, io: Io) {
-  const folder = pinsFolder(given)
+  const folder = readPinsFolder(given)
   const namespaces = new Map<string, Set<string>>()
   for (const { kind, namespace, name } of input.servers) {
     const key = `${kind}/${name}`
@@ -43,12 +43,12 @@ function planAll(input: PinInput, collected: Awaited<ReturnType<typeof collect>>
   const plans = input.servers.flatMap((server): readonly (readonly [Server, PinPlan])[] => {
     const found = collected.get(objectKey(server)) ?? 'it was not asked'
     if (typeof found === 'string') {
-      io.err(`portico: ${title(server)}: ${found}`)
+      io.err(`portico: ${formatTitle(server)}: ${found}`)
       failed = true
       return []
     }
     const namesNamespace = (namespaces.get(`${server.kind}/${server.name}`)?.size ?? 0) > 1
-    const own = resolve(folder, `${pinName(server, namesNamespace)}.yaml`)
+    const own = resolve(folder, `${formatPinName(server, namesNamespace)}.yaml`)
     const elsewhere = input.pins
       .filter((pins) => objectKey(pins.server) === objectKey(server) && resolve(pins.file) !== own)
       .map(({ pinned }) => pinned)
@@ -91,7 +91,7 @@ Merging is approving: read the texts, or what diff --pins says, before.`,
 const LONGEST_NAME = 253
 
 /** The name of a server's MCPPin, and of its file without `.yaml`. Of servers in several namespaces it names theirs. */
-function pinName({ kind, namespace, name }: Server, namesNamespace: boolean): string {
+function formatPinName({ kind, namespace, name }: Server, namesNamespace: boolean): string {
   const whole = `${kind.toLowerCase()}-${namesNamespace ? `${namespace}-` : ''}${name}`
   if (whole.length <= LONGEST_NAME) return whole
   return `${whole.slice(0, LONGEST_NAME - 9)}-${createHash('sha256').update(whole).digest('hex').slice(0, 8)}`
@@ -137,8 +137,8 @@ interface PinOptions {
 
 const longest = (list: ListName) => (list === 'tools' || list === 'prompts' ? pinLimits.name : pinLimits.uri)
 
-function refusal({ list, name, digest }: Shown): string | undefined {
-  const what = `${list} ${JSON.stringify(printable(name))}`
+function findRefusal({ list, name, digest }: Shown): string | undefined {
+  const what = `${list} ${JSON.stringify(makePrintable(name))}`
   if (digest === undefined) return `${what}: has no digest: it repeats a member, or is nested too deeply`
   if (list !== 'instructions' && (name === '' || name.length > longest(list) || !name.isWellFormed()))
     return `${what}: its name can't stand in an MCPPin`
@@ -146,7 +146,7 @@ function refusal({ list, name, digest }: Shown): string | undefined {
 }
 
 /** Joins approved and seen digests: the earlier ones first, new ones after them. */
-function joined(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: PinOptions): Pinned {
+function mergePins(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: PinOptions): Pinned {
   const isElsewhere = (list: ListName, name: string, digest: string) =>
     elsewhere.some((pinned) => pinned[list].get(name)?.includes(digest) === true)
   const listed = (list: ListName): ReadonlyMap<string, readonly string[]> => {
@@ -182,16 +182,16 @@ const nothing = Object.fromEntries(LISTS.map((list) => [list, new Map()])) as un
 
 /** Plans the files of a server's pins. Throws an Error if they would not fit into one object. */
 export function planPins(server: Server, seen: readonly Shown[], options: PinOptions): PinPlan {
-  const base = join(options.folder, pinName(server, options.namesNamespace))
+  const base = join(options.folder, formatPinName(server, options.namesNamespace))
   const file = `${base}.yaml`
   const current = readPinFile(file, server)
-  const before = current === undefined ? nothing : pinnedIn(current.spec)
-  const refused = seen.flatMap((one) => refusal(one) ?? [])
-  const usable = seen.filter((one) => refusal(one) === undefined)
-  const after = joined(before, usable, options)
+  const before = current === undefined ? nothing : readPinned(current.spec)
+  const refused = seen.flatMap((one) => findRefusal(one) ?? [])
+  const usable = seen.filter((one) => findRefusal(one) === undefined)
+  const after = mergePins(before, usable, options)
   const over = LISTS.flatMap((list) =>
     [...after[list]].flatMap(([name, digests]) =>
-      digests.length > pinLimits.digests ? [`${list} ${JSON.stringify(printable(name))}`] : [],
+      digests.length > pinLimits.digests ? [`${list} ${JSON.stringify(makePrintable(name))}`] : [],
     ),
   )
   if (over.length > 0)
@@ -210,32 +210,32 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
   const writes = new Map<string, string | undefined>()
   if (current === undefined || canonicalJson(current.spec) !== canonicalJson(spec)) {
     const metadata = current?.metadata ?? {
-      name: pinName(server, false),
+      name: formatPinName(server, false),
       ...(namespace === 'default' ? {} : { namespace }),
     }
     const object = { apiVersion: formatApiVersion(options.group), kind: 'MCPPin', ...current, metadata, spec }
     writes.set(file, stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }))
   }
-  for (const [path, content] of textWrites(base, usable, after)) writes.set(path, content)
+  for (const [path, content] of planTextWrites(base, usable, after)) writes.set(path, content)
   const outside = usable.flatMap(({ list, name: own, text }) => {
-    const found = externalReferences(list, text)
-    return found === undefined ? [] : [`${list} ${JSON.stringify(printable(own))}: ExternalReference: ${found}`]
+    const found = describeExternalReferences(list, text)
+    return found === undefined ? [] : [`${list} ${JSON.stringify(makePrintable(own))}: ExternalReference: ${found}`]
   })
   return { changes: findChanges(before, after), refused, outside, writes }
 }
 
 /** Returns the text files that differ. A text that is approved and not seen now is taken from its file. */
-function textWrites(base: string, seen: readonly Shown[], after: Pinned): ReadonlyMap<string, string | undefined> {
+function planTextWrites(base: string, seen: readonly Shown[], after: Pinned): ReadonlyMap<string, string | undefined> {
   const found = readTexts(base)
   const contents = new Map(found.map(({ path, content }) => [path, content]))
-  const texts = new Map(seen.map(({ list, name, digest, text }) => [textKey(list, name, digest as string), text]))
-  const approved = namesByDigest(after)
+  const texts = new Map(seen.map(({ list, name, digest, text }) => [formatTextKey(list, name, digest as string), text]))
+  const approved = groupByDigest(after)
   for (const { list, digest, text } of found.map((one) => ({ ...one, text: readPlainText(one) })))
     for (const name of approved.get(`${list} ${digest}`) ?? []) {
-      const key = textKey(list, name, digest as string)
+      const key = formatTextKey(list, name, digest as string)
       if (!texts.has(key)) texts.set(key, text)
     }
-  const wanted = new Map(textFiles(after, texts).map(({ path, content }) => [path, content]))
+  const wanted = new Map(listTextFiles(after, texts).map(({ path, content }) => [path, content]))
   const writes = new Map<string, string | undefined>()
   for (const [path, content] of wanted) if (contents.get(path) !== content) writes.set(join(base, path), content)
   for (const path of contents.keys()) if (!wanted.has(path)) writes.set(join(base, path), undefined)
@@ -243,7 +243,7 @@ function textWrites(base: string, seen: readonly Shown[], after: Pinned): Readon
 }
 
 /** Returns the approved names by list and digest. Many names may have many texts. */
-function namesByDigest(pinned: Pinned): ReadonlyMap<string, readonly string[]> {
+function groupByDigest(pinned: Pinned): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   for (const list of LISTS)
     for (const [name, digests] of pinned[list])

@@ -10,7 +10,7 @@ export type Pinned = Readonly<Record<ListName, ReadonlyMap<string, readonly stri
 
 type Spec = MCPPin['spec']
 
-export function pinnedIn(spec: Spec): Pinned {
+export function readPinned(spec: Spec): Pinned {
   const { instructions, tools = [], prompts = [], resources = [], resourceTemplates = [], pages = [] } = spec
   const byName = (items: readonly { readonly name: string; readonly digests: readonly string[] }[]) =>
     new Map(items.map(({ name, digests }) => [name, digests]))
@@ -57,7 +57,7 @@ export function digestText(list: ListName, text: string): string | undefined {
   return list === 'pages' ? pageDigest(text) : definitionDigest(text)
 }
 
-function shownIn(item: unknown): readonly Shown[] {
+function readShown(item: unknown): readonly Shown[] {
   if (!isObject(item)) return []
   const list = LISTS.find((one) => one === item['kind'])
   const { text, name = '' } = item
@@ -77,11 +77,11 @@ export function shownBy(answer: unknown, backend: string): BackendDefinitions | 
   const found: unknown = answer['backends'].find((one) => isObject(one) && one['name'] === backend)
   if (!isObject(found)) return undefined
   const { definitions, isListed } = found
-  return { shown: Array.isArray(definitions) ? definitions.flatMap(shownIn) : [], isListed: isListed === true }
+  return { shown: Array.isArray(definitions) ? definitions.flatMap(readShown) : [], isListed: isListed === true }
 }
 
 /** Joins what several pods or callers are shown: each text of a name once, by list and name. */
-export function distinct(all: readonly Shown[]): readonly Shown[] {
+export function removeRepeats(all: readonly Shown[]): readonly Shown[] {
   const found = new Map(all.map((one) => [JSON.stringify([one.list, one.name, one.digest ?? one.text]), one]))
   const order = (a: string | undefined, b: string | undefined) =>
     (a ?? '') < (b ?? '') ? -1 : (a ?? '') > (b ?? '') ? 1 : 0

@@ -1,9 +1,9 @@
 import { checkManifests, type ManifestSet, readManifests } from '../../operator/cluster/files/index.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
-import { apiGroup, manifestPaths } from '../options/manifests.ts'
+import { readApiGroup, readManifestPaths } from '../options/manifests.ts'
 import { type Collected, collectFromCluster, collectFromFiles, type Server } from './collect.ts'
-import { type Pinned, pinnedIn } from './pinned.ts'
+import { type Pinned, readPinned } from './pinned.ts'
 
 const KINDS: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
 
@@ -39,11 +39,11 @@ export interface PinInput {
   readonly pins: readonly PinsInFile[]
 }
 
-type PinSpec = Parameters<typeof pinnedIn>[0]
+type PinSpec = Parameters<typeof readPinned>[0]
 
 /** Reads manifests and finds their servers and pins. Undefined after printing errors. */
 export function readPinInput(given: Given, io: Io): PinInput | undefined {
-  const set = readManifests(manifestPaths(given), apiGroup(given, io))
+  const set = readManifests(readManifestPaths(given), readApiGroup(given, io))
   const { valid, findings } = checkManifests(set)
   const errors = [...set.findings, ...findings].filter(({ severity }) => severity === 'error')
   if (hasErrors(errors)) {
@@ -69,7 +69,7 @@ export function readPinInput(given: Given, io: Io): PinInput | undefined {
     .filter(({ id }) => id.kind === 'MCPPin')
     .map(({ id, object, file }): PinsInFile => {
       const spec = object['spec'] as PinSpec
-      return { file, server: { ...spec.targetRef, namespace: id.namespace }, pinned: pinnedIn(spec) }
+      return { file, server: { ...spec.targetRef, namespace: id.namespace }, pinned: readPinned(spec) }
     })
   return { set, servers, pins }
 }
@@ -78,5 +78,5 @@ export function readPinInput(given: Given, io: Io): PinInput | undefined {
 export function collect({ servers, set }: PinInput, given: Given, io: Io): Promise<Collected> {
   const kubeconfig = given.text('kubeconfig')
   if (kubeconfig !== undefined) return collectFromCluster(servers, { kubeconfig, group: set.group, io })
-  return collectFromFiles(servers, { paths: manifestPaths(given), group: apiGroup(given, io), io })
+  return collectFromFiles(servers, { paths: readManifestPaths(given), group: readApiGroup(given, io), io })
 }

@@ -11,9 +11,9 @@ const HIDDEN =
 
 const readCode = (character: string): number => character.codePointAt(0) as number
 
-const escaped = (character: string): string => `\\u{${readCode(character).toString(16)}}`
+const escapeCharacter = (character: string): string => `\\u{${readCode(character).toString(16)}}`
 
-export const escapeHidden = (text: string): string => text.replace(HIDDEN, escaped)
+export const escapeHidden = (text: string): string => text.replace(HIDDEN, escapeCharacter)
 
 export const hasHidden = (text: string): boolean => text.search(HIDDEN) >= 0
 
@@ -29,9 +29,9 @@ export const codePoints = (text: string): string =>
   [...text].map((character) => `U+${readCode(character).toString(16).toUpperCase().padStart(4, '0')}`).join(' ')
 
 /** Puts an untrusted text on one line that a terminal shows as it is. */
-export const printable = (text: string): string =>
+export const makePrintable = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is escaped
-  escapeHidden(text).replace(/[\u0000-\u001f\u007f]/g, (one) => (one === '\n' ? '\\n' : escaped(one)))
+  escapeHidden(text).replace(/[\u0000-\u001f\u007f]/g, (one) => (one === '\n' ? '\\n' : escapeCharacter(one)))
 
 const REFERENCES: ReadonlySet<string> = new Set(['$ref', '$dynamicRef', '$recursiveRef'])
 /** Keywords whose values are data, in which nothing refers to a schema. */
@@ -48,7 +48,7 @@ const NAMED: ReadonlySet<string> = new Set([
 const MOST = 5
 
 /** Calls `visit` with each schema in a schema, itself included. */
-function eachSchema(top: unknown, visit: (schema: Readonly<Record<string, unknown>>) => void): void {
+function visitSchemas(top: unknown, visit: (schema: Readonly<Record<string, unknown>>) => void): void {
   const open: unknown[] = [top]
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     if (Array.isArray(value)) open.push(...value)
@@ -66,7 +66,7 @@ function eachSchema(top: unknown, visit: (schema: Readonly<Record<string, unknow
  * Finds references of a tool's schemas to anything outside the definition, which its owner can change after the
  * approval. `text`: the definition as JSON. Returns a text for people.
  */
-export function externalReferences(list: ListName, text: string): string | undefined {
+export function describeExternalReferences(list: ListName, text: string): string | undefined {
   if (list !== 'tools' || (!text.includes('Ref') && !text.includes('ref'))) return undefined
   const definition: unknown = JSON.parse(text)
   if (!isObject(definition)) return undefined
@@ -74,7 +74,7 @@ export function externalReferences(list: ListName, text: string): string | undef
   for (const schema of [definition['inputSchema'], definition['outputSchema']]) {
     const own = new Set<string>([''])
     const references: string[] = []
-    eachSchema(schema, (one) => {
+    visitSchemas(schema, (one) => {
       for (const name of ['$id', 'id']) if (typeof one[name] === 'string') own.add(one[name].replace(/#.*$/s, ''))
       for (const [keyword, value] of Object.entries(one))
         if (REFERENCES.has(keyword) && typeof value === 'string') references.push(value)
@@ -82,7 +82,7 @@ export function externalReferences(list: ListName, text: string): string | undef
     for (const reference of references) if (!own.has(reference.replace(/#.*$/s, ''))) found.add(reference)
   }
   if (found.size === 0) return undefined
-  const named = [...found].slice(0, MOST).map((one) => JSON.stringify(printable(one)))
+  const named = [...found].slice(0, MOST).map((one) => JSON.stringify(makePrintable(one)))
   const rest = found.size > MOST ? ` and ${found.size - MOST} more` : ''
   return `its schema refers to ${named.join(', ')}${rest}, which is not in the definition: no digest covers it`
 }

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
-import { LISTS, type ListName, type Pinned, pinnedIn } from './pinned.ts'
-import { escapeHidden, externalReferences, printable } from './suspicious-text.ts'
+import { LISTS, type ListName, type Pinned, readPinned } from './pinned.ts'
+import { describeExternalReferences, escapeHidden, makePrintable } from './suspicious-text.ts'
 
 // The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
 // `NAME/` the texts.
@@ -30,7 +30,7 @@ export function fileName(name: string): string {
 }
 
 /** Names whose files differ in nothing but case get a hash, because some file systems take them for one. */
-function fileNames(names: readonly string[]): ReadonlyMap<string, string> {
+function formatFileNames(names: readonly string[]): ReadonlyMap<string, string> {
   const byCase = Map.groupBy(names, (name) => fileName(name).toLowerCase())
   return new Map(
     names.map((name) => {
@@ -55,7 +55,7 @@ export function prettyDefinition(text: string): string {
 }
 
 /** Writes instructions for reviewers. A backslash that would read as an escape is itself escaped. */
-const prettyInstructions = (text: string): string =>
+const formatInstructions = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is escaped
   `${escapeHidden(text.replaceAll('\\u{', '\\u{5c}u{')).replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (one) => `\\u{${one.charCodeAt(0).toString(16)}}`)}\n`
 
@@ -65,40 +65,42 @@ const character = (hex: string): string => {
 }
 
 /** Reads `\u{…}` of a JSON text back. After an escaped backslash it is no escape. */
-const plainDefinition = (content: string): string =>
+const parseDefinition = (content: string): string =>
   content.replace(/\\(?:u\{([0-9a-f]{1,6})\}|.)/gis, (whole, hex: string | undefined) =>
     hex === undefined ? whole : JSON.stringify(character(hex)).slice(1, -1),
   )
 
-const plainInstructions = (content: string): string =>
+const parseInstructions = (content: string): string =>
   content.replace(/\n$/, '').replace(/\\u\{([0-9a-f]{1,6})\}/gi, (_, hex: string) => character(hex))
 
 /** Returns the digest of the text in a file; undefined if it has none. */
 export function digestFile(list: ListName, content: string): string | undefined {
-  if (list === 'instructions') return instructionsDigest(plainInstructions(content))
-  const text = plainDefinition(content)
+  if (list === 'instructions') return instructionsDigest(parseInstructions(content))
+  const text = parseDefinition(content)
   return list === 'pages' ? pageDigest(text) : definitionDigest(text)
 }
 
 /** Returns the text in a file as the server sent it, but for white space. */
 export const plainText = (list: ListName, content: string): string =>
-  list === 'instructions' ? plainInstructions(content) : plainDefinition(content)
+  list === 'instructions' ? parseInstructions(content) : parseDefinition(content)
 
-const ending = (list: ListName) => (list === 'instructions' ? 'txt' : 'json')
+const findExtension = (list: ListName) => (list === 'instructions' ? 'txt' : 'json')
 
 /**
  * Returns the files for a server's pins. The last digest of a name has the plain name, so that a change shows as a
  * change of that file; older ones have the digest in theirs. `texts`: by digest, list and name.
  */
-export function textFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): readonly TextFile[] {
+export function listTextFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): readonly TextFile[] {
   return LISTS.flatMap((list) => {
-    const names = fileNames([...pinned[list].keys()])
+    const names = formatFileNames([...pinned[list].keys()])
     return [...pinned[list]].flatMap(([name, digests]) => {
       const base = list === 'instructions' ? 'instructions' : `${list}/${names.get(name)}`
       return digests.flatMap((digest, index) => {
-        const text = texts.get(textKey(list, name, digest))
+        const text = texts.get(formatTextKey(list, name, digest))
         const variant = index === digests.length - 1 ? '' : `~${digest.slice(PREFIX, PREFIX + 12)}`
-        return text === undefined ? [] : [{ path: `${base}${variant}.${ending(list)}`, content: pretty(list, text) }]
+        return text === undefined
+          ? []
+          : [{ path: `${base}${variant}.${findExtension(list)}`, content: pretty(list, text) }]
       })
     })
   })
@@ -107,9 +109,10 @@ export function textFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): r
 const PREFIX = 'sha256:'.length
 
 const pretty = (list: ListName, text: string) =>
-  list === 'instructions' ? prettyInstructions(text) : prettyDefinition(text)
+  list === 'instructions' ? formatInstructions(text) : prettyDefinition(text)
 
-export const textKey = (list: ListName, name: string, digest: string): string => JSON.stringify([list, name, digest])
+export const formatTextKey = (list: ListName, name: string, digest: string): string =>
+  JSON.stringify([list, name, digest])
 
 /** A text file as it is on disk. */
 interface FoundText extends TextFile {
@@ -141,7 +144,7 @@ export function readTexts(folder: string): readonly FoundText[] {
     })
 }
 
-type PinSpec = Parameters<typeof pinnedIn>[0]
+type PinSpec = Parameters<typeof readPinned>[0]
 
 const MOST = 100
 
@@ -155,13 +158,13 @@ export function pinTextFindings(manifests: readonly Manifest[]): readonly Manife
 
 /** Tells what a text refers to outside of itself. A text without a digest may be no JSON. */
 const findOutside = ({ list, digest, content }: ReturnType<typeof readTexts>[number]): string | undefined =>
-  digest === undefined ? undefined : externalReferences(list, plainText(list, content))
+  digest === undefined ? undefined : describeExternalReferences(list, plainText(list, content))
 
 function compareTexts({ object, id, file, findLine }: Manifest): readonly ManifestFinding[] {
   const folder = file.replace(/\.[^./\\]+$/, '')
   const texts = readTexts(folder)
   if (texts.length === 0) return []
-  const pinned = pinnedIn(object['spec'] as PinSpec)
+  const pinned = readPinned(object['spec'] as PinSpec)
   const found: ManifestFinding[] = texts.flatMap((text) => {
     const message = findOutside(text)
     if (message === undefined) return []
@@ -183,7 +186,7 @@ function compareTexts({ object, id, file, findLine }: Manifest): readonly Manife
     found.push({ severity: 'error', reason: 'PinTextDiffers', message, file: join(folder, path), line: 1, object: id })
   }
   for (const [list, name] of unread.values()) {
-    const message = `${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}: no file beside it has the approved text`
+    const message = `${list}${name === '' ? '' : ` ${JSON.stringify(makePrintable(name))}`}: no file beside it has the approved text`
     found.push({ severity: 'warning', reason: 'PinTextMissing', message, file, line: findLine('/spec'), object: id })
   }
   return found.slice(0, MOST)

@@ -7,21 +7,21 @@ import { createLog } from '../../dataplane/server/log.ts'
 import { listenError } from '../../operator/standalone/ports/local-ports.ts'
 import type { Report } from '../../operator/standalone/report.ts'
 import { Standalone } from '../../operator/standalone/standalone.ts'
-import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
-import { apiGroup, groupOption } from '../options/manifests.ts'
+import { type Command, type Given, type Io, UsageError, waitForAbort } from '../command.ts'
+import { groupOption, readApiGroup } from '../options/manifests.ts'
 import { podTemplateOption, readPodTemplate } from '../options/pod-options.ts'
-import { address, givenLogLevel, isLoopback } from '../options/serving.ts'
+import { isLoopback, readAddress, readGivenLogLevel } from '../options/serving.ts'
 import { quickstartFolder } from '../package-info.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
-const quickstart = () => relative(process.cwd(), quickstartFolder) || '.'
+const findQuickstart = () => relative(process.cwd(), quickstartFolder) || '.'
 
-const shortest = (path: string) => {
+const shortenPath = (path: string) => {
   const fromHere = relative(process.cwd(), path)
   return fromHere.startsWith('..') ? path : fromHere
 }
 
-const consoleEndpoint = ({ url }: ServedConsole) => ({
+const describeConsole = ({ url }: ServedConsole) => ({
   kind: 'Console',
   namespace: 'default',
   name: 'console',
@@ -30,12 +30,12 @@ const consoleEndpoint = ({ url }: ServedConsole) => ({
 })
 
 /** Formats a report as one line, in the shape that other programs rely on. */
-const jsonLine = ({ ready, endpoints, problems }: Report, served: ServedConsole | undefined) =>
+const formatJsonLine = ({ ready, endpoints, problems }: Report, served: ServedConsole | undefined) =>
   `${JSON.stringify({
     ready,
     endpoints: [
       ...endpoints.map(({ kind, namespace, name, url, admin }) => ({ kind, namespace, name, url, admin })),
-      ...(served ? [consoleEndpoint(served)] : []),
+      ...(served ? [describeConsole(served)] : []),
     ],
     problems,
     ...(served && { console: { open: served.openUrl() } }),
@@ -50,7 +50,7 @@ interface TextOptions {
   served(): ServedConsole | undefined
 }
 
-function textReporter({ paths, logFile, served }: TextOptions, io: Io) {
+function createTextReporter({ paths, logFile, served }: TextOptions, io: Io) {
   let before: Report | undefined
   return (report: Report, changes: readonly string[]) => {
     if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
@@ -63,22 +63,22 @@ function textReporter({ paths, logFile, served }: TextOptions, io: Io) {
   }
 }
 
-function jsonReporter(served: () => ServedConsole | undefined, io: Io) {
+function createJsonReporter(served: () => ServedConsole | undefined, io: Io) {
   let before: Report | undefined
   return {
     report(report: Report) {
-      io.out(jsonLine(report, served()))
+      io.out(formatJsonLine(report, served()))
       for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
       before = report
     },
-    repeat: () => before && io.out(jsonLine(before, served())),
+    repeat: () => before && io.out(formatJsonLine(before, served())),
   }
 }
 
-function givenConsole(given: Given): string | undefined {
+function readConsole(given: Given): string | undefined {
   const text = given.text('console')
   if (text === undefined || text === 'off') return text
-  if (!isLoopback(address(given, 'console') ?? ''))
+  if (!isLoopback(readAddress(given, 'console') ?? ''))
     throw new UsageError(`--console ${text}: takes a loopback address, such as 127.0.0.1:4480, or off`)
   return text
 }
@@ -97,7 +97,7 @@ Annotations of an MCPServer, with the API group as prefix (portico.dev/local-com
 Of everything that is served:
   local-port     fixes the port. Otherwise VirtualMCPServers count up from 4483, registries from 8080.
 
-Default: ${quickstart()}.`,
+Default: ${findQuickstart()}.`,
   options: {
     state: {
       type: 'string',
@@ -119,40 +119,40 @@ Default: ${quickstart()}.`,
     'api-group': groupOption,
   },
   async run(given, io) {
-    const paths = given.positionals.length > 0 ? given.positionals : [quickstart()]
+    const paths = given.positionals.length > 0 ? given.positionals : [findQuickstart()]
     const missing = paths.filter((path) => !existsSync(path))
     for (const path of missing) io.err(`${path}: no such file or folder`)
     if (missing.length > 0) return 1
     // Only the data planes use the level. An invalid one is refused before any of them starts.
-    givenLogLevel(io)
+    readGivenLogLevel(io)
     const host = given.text('host') ?? '127.0.0.1'
     const obstacle = await listenError(host, 0)
     if (obstacle !== undefined) throw new UsageError(`--host ${host}: this machine can't listen there (${obstacle})`)
-    const consoleAddress = givenConsole(given)
+    const consoleAddress = readConsole(given)
     const isJson = given.text('output') === 'json'
     let served: ServedConsole | undefined
-    const json = jsonReporter(() => served, io)
+    const json = createJsonReporter(() => served, io)
     const standalone = new Standalone({
       paths,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
       host,
-      group: apiGroup(given, io),
+      group: readApiGroup(given, io),
       ...readPodTemplate(given),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,
-      onReport: isJson ? json.report : textReporter({ paths, logFile: () => logFile, served: () => served }, io),
+      onReport: isJson ? json.report : createTextReporter({ paths, logFile: () => logFile, served: () => served }, io),
       show: (line) => io.err(line),
       isVerbose: given.flag('verbose'),
       isShown: consoleAddress !== 'off',
     })
-    const logFile = shortest(standalone.logFile)
+    const logFile = shortenPath(standalone.logFile)
     if (!isJson) io.out(`Starting the workloads of ${paths.join(', ')}; the output of the processes is in ${logFile}\n`)
     try {
       served = await serveRunConsole({
         address: consoleAddress,
         source: standalone,
         title: paths.join(', '),
-        log: () => createLog({ name: 'console', level: givenLogLevel(io) ?? 'warn' }),
+        log: () => createLog({ name: 'console', level: readGivenLogLevel(io) ?? 'warn' }),
         onOpened: () => {
           if (isJson) json.repeat()
           else io.out(`console: opened; for another browser: ${served?.openUrl()}\n`)
@@ -163,7 +163,7 @@ Default: ${quickstart()}.`,
       throw error
     }
     standalone.start()
-    await untilAborted(io.stop)
+    await waitForAbort(io.stop)
     await served?.close()
     await standalone.close()
     return 0

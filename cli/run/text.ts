@@ -3,7 +3,7 @@ import type { Endpoint, Problem, Report } from '../../operator/standalone/report
 const formatName = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
   namespace === '' ? name : `${namespace}/${name}`
 
-const table = (rows: readonly (readonly string[])[]) => {
+const formatTable = (rows: readonly (readonly string[])[]) => {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows.map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd())
 }
@@ -19,7 +19,7 @@ function connectLines({ kind, name, url, registries }: Endpoint): string[] {
 }
 
 /** Returns the endpoints for clients: gateways and registries; single servers if there is no gateway. */
-function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+function listClientEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const hasGateway = endpoints.some(({ kind }) => kind === 'VirtualMCPServer')
   return endpoints.filter(({ kind }) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry' || !hasGateway)
 }
@@ -36,11 +36,11 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
     const consoleLine = consoleUrl === undefined ? [] : [`Console: ${consoleUrl}`]
     return [...later, ...consoleLine, `Nothing is served yet. ${watched}`, ''].join('\n')
   }
-  const lines = shownForClients(endpoints).flatMap(connectLines)
-  const pages = shownForClients(endpoints).map(({ url }) => new URL('/', url).href)
+  const lines = listClientEndpoints(endpoints).flatMap(connectLines)
+  const pages = listClientEndpoints(endpoints).map(({ url }) => new URL('/', url).href)
   return [
     '',
-    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...consoleRow, ...endpoints.map(row)]),
+    ...formatTable([['KIND', 'NAME', 'URL', 'STATUS'], ...consoleRow, ...endpoints.map(row)]),
     '',
     'Connect a client:',
     ...lines.map((line) => `  ${line}`),
@@ -55,10 +55,10 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
 
 const formatSubject = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${formatName(problem)}: `)
 
-const problemText = (problem: Problem): string =>
+const formatProblem = (problem: Problem): string =>
   `${problem.severity}: ${formatSubject(problem)}${problem.message} (${problem.reason})`
 
-const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))
+const texts = (report: Report | undefined) => new Set(report?.problems.map(formatProblem))
 
 /** Returns the changes since the last report: one line for each change, one for each new address. */
 export function changeText(report: Report, before: Report, changes: readonly string[]): string[] {

@@ -57,7 +57,7 @@ interface MigrationFinding {
 }
 
 const readKey = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
-const nearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
+const findNearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
 
 function planApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
   if (parseGroup(value) !== from) return 'names the group and is left as it is'
@@ -76,8 +76,8 @@ function planKey(value: string, holder: string, { from, to }: Groups): Change {
 
 function planChange(node: Scalar, role: unknown, path: readonly unknown[], groups: Groups): Change {
   const value = String(node.value)
-  if (role === 'key') return planKey(value, readKey(nearestPair(path, 1)), groups)
-  const field = readKey(nearestPair(path))
+  if (role === 'key') return planKey(value, readKey(findNearestPair(path, 1)), groups)
+  const field = readKey(findNearestPair(path))
   const parent = path.at(-1)
   if (field === 'apiVersion' && isPair(parent)) return planApiVersion(value, path.at(-2), groups)
   const isGroupField = isSeq(parent) ? field === 'apiGroups' : GROUP_FIELDS.has(field)
@@ -125,7 +125,7 @@ class TextMigration {
 }
 
 /** Inserts replacements into the text. The rest stays byte for byte: comments, quotes and order. */
-function spliced(text: string, migration: TextMigration): string {
+function applyEdits(text: string, migration: TextMigration): string {
   let result = ''
   let end = 0
   for (const { node, before, after } of migration.replacements) {
@@ -158,8 +158,8 @@ export function migrateText(text: string, groups: Groups): Migration {
     }
     migration.take(document)
   }
-  const migrated = spliced(text, migration)
-  const { objects, findings } = noCounterparts(migrated, groups.to)
+  const migrated = applyEdits(text, migration)
+  const { objects, findings } = reportNoCounterparts(migrated, groups.to)
   const isNew = objects > 0 && migrated !== text
   return {
     text: migrated,
@@ -191,7 +191,7 @@ function findProblems({ value, document, base }: Found, group: string): Migratio
 }
 
 /** Finds parts of objects of our kinds that our schemas don't know or that are refused. */
-function noCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
+function reportNoCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
   const found = parseDocuments(text)
     .documents.flatMap(findObjects)
     .filter(({ value }) => parseGroup(String(value['apiVersion'])) === group && kindNamed(String(value['kind'])))
@@ -205,7 +205,7 @@ interface ResourceList {
 }
 
 /** Returns what the author of a live object wrote. */
-function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): KubernetesObject {
+function reduceToAuthored({ apiVersion, kind, metadata, spec }: KubernetesObject): KubernetesObject {
   const { name, namespace, labels, annotations: { [LAST_APPLIED]: _, ...annotations } = {} } = metadata
   return {
     apiVersion,
@@ -224,7 +224,7 @@ function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): Kubern
  * Lists every object of an API group as manifests, including kinds that Portico lacks; `namespace` limits it. Throws an
  * ApiError.
  */
-export async function liveObjects(api: ApiServer, group: string, namespace?: string): Promise<KubernetesObject[]> {
+export async function fetchLiveObjects(api: ApiServer, group: string, namespace?: string): Promise<KubernetesObject[]> {
   const discovered = await api.request<{ preferredVersion: { version: string } }>('GET', `/apis/${group}`)
   const { version } = discovered.preferredVersion
   const { resources } = await api.request<ResourceList>('GET', `/apis/${group}/${version}`)
@@ -232,7 +232,7 @@ export async function liveObjects(api: ApiServer, group: string, namespace?: str
   for (const { name: plural, kind } of resources) {
     if (plural.includes('/')) continue
     const found = await listAll(api, { group, version, plural, kind }, { namespace })
-    objects.push(...found.map(desired))
+    objects.push(...found.map(reduceToAuthored))
   }
   // Configs come before the objects that refer to them, so that nothing waits if they are applied in this order.
   const rank = ({ kind }: KubernetesObject) => (kindNamed(kind)?.role === 'workload' ? 1 : 0)

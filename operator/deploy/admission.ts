@@ -1,8 +1,8 @@
 /** The optional admission webhook, with all that it needs besides the operator itself. */
 import type { KindDeclaration } from '../../crds/define.ts'
-import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/network.ts'
-import { installationLabel, VERSION } from '../render/object/object.ts'
-import { clusterRole, type Installation, metadata, role } from './objects.ts'
+import { ADMISSION_NAME, formatAdmissionName, formatWebhookName, OPERATOR_NAME } from '../render/network/network.ts'
+import { formatInstallationLabel, VERSION } from '../render/object/object.ts'
+import { buildClusterRole, buildRole, type Installation, metadata } from './objects.ts'
 
 export const ADMISSION_PORT = { name: 'admission', containerPort: 9443, protocol: 'TCP' }
 
@@ -18,10 +18,10 @@ const matchConditions = [
 const configuration = (kinds: readonly KindDeclaration[], { group, namespace }: Installation, selector: object) => ({
   apiVersion: 'admissionregistration.k8s.io/v1',
   kind: 'ValidatingWebhookConfiguration',
-  metadata: metadata(admissionConfiguration(namespace)),
+  metadata: metadata(formatAdmissionName(namespace)),
   webhooks: [
     {
-      name: webhookName(group),
+      name: formatWebhookName(group),
       admissionReviewVersions: ['v1'],
       // The operator adds the authority of its certificate, and the path that it answers at.
       clientConfig: { service: { name: ADMISSION_NAME, namespace, port: 443 } },
@@ -50,20 +50,20 @@ export const inNamespaces = (values: readonly string[]) => ({
 
 /** Selects the objects of an installation without a name. */
 export const ofNoInstallation = (group: string) => ({
-  objectSelector: { matchExpressions: [{ key: installationLabel(group), operator: 'DoesNotExist' }] },
+  objectSelector: { matchExpressions: [{ key: formatInstallationLabel(group), operator: 'DoesNotExist' }] },
 })
 
 /**
  * Returns Secret, Service, rights and configuration. The operator fills the empty Secret, so that nobody needs the
  * right to create one.
  */
-export function admissionObjects(
+export function buildAdmissionObjects(
   kinds: readonly KindDeclaration[],
   installation: Installation,
   selector: object,
 ): readonly object[] {
   const { namespace } = installation
-  const name = admissionConfiguration(namespace)
+  const name = formatAdmissionName(namespace)
   return [
     { apiVersion: 'v1', kind: 'Secret', metadata: metadata(ADMISSION_NAME, namespace), type: 'Opaque' },
     {
@@ -75,13 +75,13 @@ export function admissionObjects(
         ports: [{ name: 'admission', port: 443, protocol: 'TCP', targetPort: 'admission' }],
       },
     },
-    ...role(
+    ...buildRole(
       ADMISSION_NAME,
       [{ apiGroups: [''], resources: ['secrets'], resourceNames: [ADMISSION_NAME], verbs: ['get', 'update'] }],
       installation,
       namespace,
     ),
-    ...clusterRole(
+    ...buildClusterRole(
       name,
       [
         {

@@ -1,29 +1,29 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { crdFor } from '../../crds/structural.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { admissionConfiguration, OPERATOR_NAME } from '../render/network/network.ts'
+import { formatAdmissionName, OPERATOR_NAME } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
-import { ADMISSION_PORT, admissionObjects } from './admission.ts'
+import { ADMISSION_PORT, buildAdmissionObjects } from './admission.ts'
 import {
+  buildConsoleConfigMap,
+  buildConsoleObjects,
+  buildViewerRoles,
   CONSOLE_CONFIG,
   CONSOLE_NAME,
   CONSOLE_PEER,
-  consoleConfigMap,
-  consoleObjects,
   USAGE_VIEWER_ROLE,
   VIEWER_ROLE,
-  viewerRoles,
 } from './console.ts'
 import { HEADER } from './kustomize.ts'
 import {
-  clusterRights,
-  deployment,
+  buildClusterRights,
+  buildDeployment,
+  buildLeaseRights,
+  buildNamespaceRights,
+  buildServiceAccount,
   type Installation,
-  leaseRights,
-  namespaceRights,
-  serviceAccount,
 } from './objects.ts'
-import { notes, readme, schema, valuesYaml } from './values.ts'
+import { formatNotes, formatReadme, formatValuesYaml, schema } from './values.ts'
 
 /** Puts code into the template's text: gets the line with the placeholder, returns its replacement. */
 type Fill = (line: string, mark: string) => string
@@ -132,7 +132,7 @@ const ARGUMENTS = [
   ['if eq $.Values.podUsers "platform"', '--pod-users', 'platform'],
   ['range $.Values.adminFrom', '--admin-from', '{{ . | quote }}'],
   ['if $.Values.console.enabled', '--admin-from', JSON.stringify(CONSOLE_PEER)],
-  ['if $.Values.admission.enabled', '--admission', admissionConfiguration('{{ $.Release.Namespace }}')],
+  ['if $.Values.admission.enabled', '--admission', formatAdmissionName('{{ $.Release.Namespace }}')],
 ] as const
 
 const KEEP = `{{- if $.Values.crds.keep }}
@@ -202,20 +202,20 @@ function rbac(kinds: readonly KindDeclaration[]): string {
   const installation = withPlaces(template)
   const each = template.text('$namespace')
   return [
-    template.write([serviceAccount(installation), ...leaseRights(installation)]),
-    when('if not $.Values.namespaces', template.write(clusterRights(kinds, installation))),
-    when('range $namespace := $.Values.namespaces', template.write(namespaceRights(kinds, installation, each))),
+    template.write([buildServiceAccount(installation), ...buildLeaseRights(installation)]),
+    when('if not $.Values.namespaces', template.write(buildClusterRights(kinds, installation))),
+    when('range $namespace := $.Values.namespaces', template.write(buildNamespaceRights(kinds, installation, each))),
   ].join('')
 }
 
 function operator(): string {
   const template = new Template()
-  return template.write([deployment(withPlaces(template))])
+  return template.write([buildDeployment(withPlaces(template))])
 }
 
 function admission(kinds: readonly KindDeclaration[]): string {
   const template = new Template()
-  const objects = admissionObjects(kinds, withPlaces(template), {
+  const objects = buildAdmissionObjects(kinds, withPlaces(template), {
     [template.lines(SELECTOR)]: '',
     [template.lines(OBJECTS)]: '',
   })
@@ -234,8 +234,8 @@ function consoleInPod(kinds: readonly KindDeclaration[]): string {
   const template = new Template()
   const { namespace, image, more } = withPlaces(template)
   const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
-  const configMap = consoleConfigMap(namespace, template.code('{{ toYaml $config | printf "%s\\n" | quote }}'))
-  const objects = consoleObjects({
+  const configMap = buildConsoleConfigMap(namespace, template.code('{{ toYaml $config | printf "%s\\n" | quote }}'))
+  const objects = buildConsoleObjects({
     namespace,
     image,
     replicas: template.code('{{ $.Values.console.replicas }}'),
@@ -252,7 +252,7 @@ function consoleInPod(kinds: readonly KindDeclaration[]): string {
       container: more?.container ?? {},
     },
   })
-  const roles = viewerRoles(kinds, template.text('$.Values.apiGroup'), {
+  const roles = buildViewerRoles(kinds, template.text('$.Values.apiGroup'), {
     viewer: template.code(`${VIEWER_ROLE}${NAMED}`),
     usageViewer: template.code(`${USAGE_VIEWER_ROLE}${NAMED}`),
   })
@@ -273,13 +273,13 @@ function crds(kinds: readonly KindDeclaration[]): string {
 }
 
 /** Returns the Helm chart as files by path below its folder. */
-export function chartFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
+export function buildChartFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   return new Map([
     ['Chart.yaml', HEADER + canonicalYaml(CHART)],
-    ['values.yaml', HEADER + valuesYaml(group)],
+    ['values.yaml', HEADER + formatValuesYaml(group)],
     ['values.schema.json', schema()],
-    ['README.md', readme(group)],
-    ['templates/NOTES.txt', notes()],
+    ['README.md', formatReadme(group)],
+    ['templates/NOTES.txt', formatNotes()],
     ['templates/crds.yaml', crds(kinds)],
     ['templates/rbac.yaml', rbac(kinds)],
     ['templates/operator.yaml', operator()],

@@ -25,7 +25,7 @@ interface ConsolePod extends Pick<Installation, 'namespace' | 'image' | 'replica
 }
 
 /** Returns the ConfigMap with the console's configuration file. */
-export const consoleConfigMap = (namespace: string, text: string) => ({
+export const buildConsoleConfigMap = (namespace: string, text: string) => ({
   apiVersion: 'v1',
   kind: 'ConfigMap',
   metadata: metadata(CONSOLE_NAME, namespace),
@@ -35,7 +35,7 @@ export const consoleConfigMap = (namespace: string, text: string) => ({
 const probe = (path: string) => ({ httpGet: { path, port: PORT }, periodSeconds: 10, timeoutSeconds: 5 })
 
 /** Returns ServiceAccount, Deployment, Service and NetworkPolicy. The account has no Role, and the pod no token. */
-export function consoleObjects(pod: ConsolePod): readonly object[] {
+export function buildConsoleObjects(pod: ConsolePod): readonly object[] {
   const { namespace, image, replicas, resources, runAsUser, secretName, more } = pod
   const folders = [
     ['config', 'console', { configMap: { name: CONSOLE_NAME } }],
@@ -115,7 +115,7 @@ const role = (name: string, more: Readonly<Record<string, string>>, rules: reado
  * Returns sample ClusterRoles for viewers. `live`, `explain` and `usage` are subresources that no API serves: the
  * console asks by them who may see reports of pods, explanations, and usage by person. `view` includes the first two.
  */
-export function viewerRoles(
+export function buildViewerRoles(
   kinds: readonly KindDeclaration[],
   group: string,
   names = { viewer: VIEWER_ROLE, usageViewer: USAGE_VIEWER_ROLE },

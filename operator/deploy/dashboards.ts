@@ -148,7 +148,7 @@ const IN_A_ROW = 3
 const datasource = { type: 'prometheus', uid: `\${datasource}` }
 
 /** Returns a dashboard in Grafana's import format. */
-export function dashboardJson({ name, title, panels }: Dashboard): string {
+export function formatDashboard({ name, title, panels }: Dashboard): string {
   const dashboard = {
     uid: `portico-${name}`,
     title,

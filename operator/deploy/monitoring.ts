@@ -3,7 +3,7 @@ import { kinds } from '../../crds/index.ts'
 import { OPERATOR_NAMESPACE } from '../render/network/network.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { dataPlaneContainerName } from '../render/object/object.ts'
-import { dashboardJson, dashboards } from './dashboards.ts'
+import { dashboards, formatDashboard } from './dashboards.ts'
 import { HEADER } from './kustomize.ts'
 import { labels } from './objects.ts'
 
@@ -214,7 +214,7 @@ const rules = {
 }
 
 /** Returns the files that kustomize adds for the Prometheus operator, by path below operator/deploy/monitoring. */
-export function monitoringFiles(): Map<string, string> {
+export function buildMonitoringFiles(): Map<string, string> {
   const yaml = (...documents: readonly object[]) => HEADER + documents.map(canonicalYaml).join('---\n')
   const kustomization = {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
@@ -232,6 +232,6 @@ export function monitoringFiles(): Map<string, string> {
     ['kustomization.yaml', yaml(kustomization)],
     ['pod-monitors.yaml', yaml(dataPlane, operator)],
     ['rules.yaml', yaml(rules)],
-    ...dashboards.map((dashboard) => [`dashboard-${dashboard.name}.json`, dashboardJson(dashboard)] as const),
+    ...dashboards.map((dashboard) => [`dashboard-${dashboard.name}.json`, formatDashboard(dashboard)] as const),
   ])
 }

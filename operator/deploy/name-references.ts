@@ -60,17 +60,19 @@ const OF_KINDS: Readonly<Record<string, readonly Place[]>> = {
 }
 
 /** Returns every field below a schema that names an object. Kustomize finds nothing under keys that people choose. */
-function placesIn(node: SchemaNode, path: string): readonly Place[] {
+function collectPlaces(node: SchemaNode, path: string): readonly Place[] {
   const own = [node.refersTo ?? []].flat().map((kind): Place => [kind, path])
-  const inner = Object.entries(node.properties ?? {}).flatMap(([name, child]) => placesIn(child, `${path}/${name}`))
-  return [...own, ...inner, ...(node.items ? placesIn(node.items, path) : [])]
+  const inner = Object.entries(node.properties ?? {}).flatMap(([name, child]) =>
+    collectPlaces(child, `${path}/${name}`),
+  )
+  return [...own, ...inner, ...(node.items ? collectPlaces(node.items, path) : [])]
 }
 
 /** Returns fields that `nameReference` can't express: they are in maps with keys that users choose. */
 export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly string[] {
   const values = findValueSchema(node)
   return [
-    ...(values ? placesIn(values, `${path}/*`).map(([, place]) => place) : []),
+    ...(values ? collectPlaces(values, `${path}/*`).map(([, place]) => place) : []),
     ...Object.entries(node.properties ?? {}).flatMap(([name, child]) => unreachablePlaces(child, `${path}/${name}`)),
     ...(node.items ? unreachablePlaces(node.items, path) : []),
   ]
@@ -78,7 +80,7 @@ export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly str
 
 /** Returns every field of a kind that names an object. */
 const findPlaces = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
-  ...placesIn(spec as SchemaNode, 'spec'),
+  ...collectPlaces(spec as SchemaNode, 'spec'),
   ...(role === 'workload' ? OF_WORKLOADS : []),
   ...(OF_KINDS[kind] ?? []),
 ]
@@ -87,7 +89,7 @@ const findPlaces = ({ kind, role, spec }: KindDeclaration): readonly Place[] => 
 const GROUPS: Readonly<Record<string, string>> = { Gateway: 'gateway.networking.k8s.io' }
 
 /** Returns kustomize's `nameReference` for our kinds, so that references follow changed names. */
-export function nameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
+export function findNameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
   const places = kinds.flatMap((declaration) =>
     findPlaces(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),
   )
@@ -108,7 +110,7 @@ export function nameReferences(kinds: readonly KindDeclaration[], group: string)
 const FILE = 'configuration.yaml'
 
 /** Returns a component for overlays with objects of ours, by path below operator/deploy/name-references. */
-export const nameReferenceFiles = (kinds: readonly KindDeclaration[], group: string): Map<string, string> =>
+export const buildNameReferenceFiles = (kinds: readonly KindDeclaration[], group: string): Map<string, string> =>
   new Map([
     [
       'kustomization.yaml',
@@ -119,5 +121,5 @@ export const nameReferenceFiles = (kinds: readonly KindDeclaration[], group: str
           configurations: [FILE],
         }),
     ],
-    [FILE, HEADER + canonicalYaml({ nameReference: nameReferences(kinds, group) })],
+    [FILE, HEADER + canonicalYaml({ nameReference: findNameReferences(kinds, group) })],
   ])

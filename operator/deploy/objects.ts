@@ -21,7 +21,7 @@ function byGroup(resources: readonly { group: string; plural: string }[]): [stri
  * Returns the operator's rights in the namespaces that it manages, without wildcard, `escalate` and `bind`: to give a
  * pod a Role, the operator must hold the same rights, which are the last rules.
  */
-function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
+function buildOperatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
   const plurals = kinds.map(({ plural }) => plural)
   return [
     // `patch` sets our finalizer by server-side apply.
@@ -55,7 +55,7 @@ const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'],
  * Returns the operator's rights on its own ClusterRole and ClusterRoleBinding, which it keeps until it has released
  * what it holds. It can't extend its rights, but can give them to others.
  */
-const ownRightsRule = (name: string): PolicyRule => ({
+const buildOwnRightsRule = (name: string): PolicyRule => ({
   apiGroups: ['rbac.authorization.k8s.io'],
   resources: ['clusterroles', 'clusterrolebindings'],
   resourceNames: [name],
@@ -67,7 +67,7 @@ const ownRightsRule = (name: string): PolicyRule => ({
  * removed, keeping its rights until then. `role`: of these rules; `revisions`: the Secret with the key for revisions of
  * values.
  */
-const leaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
+const buildLeaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
   { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },
@@ -117,7 +117,7 @@ export const RESTRICTED = {
   readOnlyRootFilesystem: true,
 }
 
-const binding = (kind: string, name: string, installation: Installation, namespace?: string) => ({
+const buildBinding = (kind: string, name: string, installation: Installation, namespace?: string) => ({
   apiVersion: `${RBAC}/v1`,
   kind: `${kind}Binding`,
   metadata: metadata(name, namespace),
@@ -125,40 +125,48 @@ const binding = (kind: string, name: string, installation: Installation, namespa
   subjects: [{ kind: 'ServiceAccount', name: NAME, namespace: installation.namespace }],
 })
 
-export const role = (name: string, rules: readonly PolicyRule[], installation: Installation, namespace: string) => [
+export const buildRole = (
+  name: string,
+  rules: readonly PolicyRule[],
+  installation: Installation,
+  namespace: string,
+) => [
   { apiVersion: `${RBAC}/v1`, kind: 'Role', metadata: metadata(name, namespace), rules },
-  binding('Role', name, installation, namespace),
+  buildBinding('Role', name, installation, namespace),
 ]
 
-export const clusterRole = (name: string, rules: readonly PolicyRule[], installation: Installation) => [
+export const buildClusterRole = (name: string, rules: readonly PolicyRule[], installation: Installation) => [
   { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata: metadata(name), rules },
-  binding('ClusterRole', name, installation),
+  buildBinding('ClusterRole', name, installation),
 ]
 
-export const namespaceObject = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(name) })
+export const buildNamespace = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(name) })
 
-export const serviceAccount = ({ namespace, more }: Installation) => ({
+export const buildServiceAccount = ({ namespace, more }: Installation) => ({
   apiVersion: 'v1',
   kind: 'ServiceAccount',
   metadata: { ...metadata(NAME, namespace), ...more?.account },
 })
 
-export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
-  clusterRole(
+export const buildClusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
+  buildClusterRole(
     installation.name,
-    [...operatorRules(kinds, installation.group), namespacesRule, ownRightsRule(installation.name)],
+    [...buildOperatorRules(kinds, installation.group), namespacesRule, buildOwnRightsRule(installation.name)],
     installation,
   )
 
-export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
-  role(installation.name, operatorRules(kinds, installation.group), installation, namespace)
+export const buildNamespaceRights = (
+  kinds: readonly KindDeclaration[],
+  installation: Installation,
+  namespace: string,
+) => buildRole(installation.name, buildOperatorRules(kinds, installation.group), installation, namespace)
 
 /** Returns the operator's rights in its own namespace, and its Secret, which it fills itself. */
-export const leaseRights = (installation: Installation) => [
+export const buildLeaseRights = (installation: Installation) => [
   { apiVersion: 'v1', kind: 'Secret', metadata: metadata(OPERATOR_REVISIONS, installation.namespace), type: 'Opaque' },
-  ...role(
+  ...buildRole(
     OPERATOR_LEASE_ROLE,
-    leaseRules(NAME, OPERATOR_LEASE_ROLE, OPERATOR_REVISIONS),
+    buildLeaseRules(NAME, OPERATOR_LEASE_ROLE, OPERATOR_REVISIONS),
     installation,
     installation.namespace,
   ),
@@ -173,7 +181,7 @@ const probe = (path: string, periodSeconds: number) => ({
 const buildFieldVariable = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
 
 /** Returns a Deployment of replicas, one of which leads, under the restricted Pod Security Standard. */
-export function deployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
+export function buildDeployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
   const container = {
     name: 'operator',
     image,

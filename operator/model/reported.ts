@@ -55,10 +55,10 @@ const CODES = {
  */
 export function reportedBackends(answers: readonly unknown[]): readonly BackendObservation[] {
   const bounded = answers.map((answer) => (Array.isArray(answer) ? answer.slice(0, limits.statusNames) : answer))
-  return worstByName(bounded, observed, ({ status }) => WORST_LAST.indexOf(status))
+  return mergeWorst(bounded, readBackendReport, ({ status }) => WORST_LAST.indexOf(status))
 }
 
-function observed(report: unknown): BackendObservation | undefined {
+function readBackendReport(report: unknown): BackendObservation | undefined {
   if (!isReportedHealth(report) || report.name.length > limits.name) return undefined
   const { name, health, revision, circuit, lastError } = report
   const status = STATUS[health]
@@ -84,7 +84,7 @@ const formatProblem = ({
  * Merges lists of reports from several pods: of each name the worst one. `read` returns undefined for an item of
  * another shape. Sorted by name.
  */
-export function worstByName<Report extends { readonly name: string }>(
+export function mergeWorst<Report extends { readonly name: string }>(
   answers: readonly unknown[],
   read: (item: unknown) => Report | undefined,
   badness: (report: Report) => number,
@@ -104,7 +104,7 @@ export function worstByName<Report extends { readonly name: string }>(
  * running sync adds nothing, so that a steady registry has a steady status.
  */
 export const reportedSources = (answers: readonly unknown[]): readonly SourceObservation[] =>
-  worstByName(answers, readSource, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
+  mergeWorst(answers, readSource, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
 
 function readSource(report: unknown): SourceObservation | undefined {
   if (!isReportedSource(report)) return undefined
@@ -122,9 +122,9 @@ function readSource(report: unknown): SourceObservation | undefined {
 }
 
 const readError = (error: ReportedSource['error']): SourceObservation['error'] =>
-  error ? { code: boundedText(error.code) || 'unknown', message: boundedText(error.message) } : undefined
+  error ? { code: cutText(error.code) || 'unknown', message: cutText(error.message) } : undefined
 
-const boundedText = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
+const cutText = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
 const clampCount = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)
 
 /** The most names of definitions that an observation has, and the longest of them in characters. */
@@ -136,7 +136,7 @@ const DEFINITION_CODES: ReadonlySet<string> = new Set(['DefinitionWithheld', 'De
 const KIND_OR_NAME = /\b(instructions|tools|prompts|resources|resource templates|pages)\b|("(?:[^"\\]|\\.)*")/g
 
 /** Returns the definitions that a problem's text names, each as its kind and the quoted name. */
-function namesIn(text: string): readonly string[] {
+function readDefinitionNames(text: string): readonly string[] {
   let kind = ''
   const names: string[] = []
   for (const [, word, quoted] of text.matchAll(KIND_OR_NAME)) {
@@ -160,12 +160,12 @@ const definitionsIn =
       withheld: clampCount(withheld),
       reported: clampCount(reported),
       missing: clampCount(missing),
-      names: namesIn(own.slice(name.length)),
+      names: readDefinitionNames(own.slice(name.length)),
     }
   }
 
 /** Merges what pods report of the definitions of their backends, by name: of each the report that withholds most. */
-function reportedDefinitions(statuses: readonly unknown[]): readonly DefinitionsObservation[] {
+function mergeDefinitionReports(statuses: readonly unknown[]): readonly DefinitionsObservation[] {
   const reports = statuses.flatMap((status) => {
     if (!isReportedStatus(status)) return []
     const texts = (status.problems ?? [])
@@ -173,7 +173,7 @@ function reportedDefinitions(statuses: readonly unknown[]): readonly Definitions
       .flatMap(({ code, message }) => (DEFINITION_CODES.has(code) ? [message.slice(0, DEFINITIONS_TEXT)] : []))
     return [(status.backends ?? []).slice(0, limits.statusNames).flatMap((item) => definitionsIn(texts)(item) ?? [])]
   })
-  return worstByName(
+  return mergeWorst(
     reports,
     (report) => report as DefinitionsObservation,
     ({ withheld, reported, missing }) => withheld * 1e6 + reported * 1e3 + missing,
@@ -187,8 +187,8 @@ function reportedDefinitions(statuses: readonly unknown[]): readonly Definitions
 export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
   const problems = statuses.flatMap((status) => (isReportedStatus(status) ? (status.problems ?? []) : []))
   const known = problems.filter(isReportedProblem)
-  const definitions = reportedDefinitions(statuses)
-  const gate = gateIn(statuses)
+  const definitions = mergeDefinitionReports(statuses)
+  const gate = mergeGateReports(statuses)
   const found = Object.fromEntries(
     Object.entries(CODES).flatMap(([name, code]) => {
       const messages = known.flatMap((problem) =>
@@ -210,7 +210,7 @@ const GATE_REASONS: readonly string[] = [
 const GATE_MESSAGE_LIMIT = 4_000
 
 /** Returns what the pods of a gateway report of its catalog gate, the worst of them; undefined if none does. */
-function gateIn(statuses: readonly unknown[]): GateObservation | undefined {
+function mergeGateReports(statuses: readonly unknown[]): GateObservation | undefined {
   const gates = statuses.flatMap((status) =>
     isReportedStatus(status) && isReportedGate(status.catalogGate) ? [status.catalogGate] : [],
   )

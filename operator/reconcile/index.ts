@@ -67,13 +67,13 @@ export function explainedPlan(
   context: ReconcileContext,
 ): Explained {
   if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
-  const bounded = ({ problems, refresh, ...plan }: ExplainedPlan): Explained => ({
+  const limitPlan = ({ problems, refresh, ...plan }: ExplainedPlan): Explained => ({
     plan: withBoundedLists(object as never, plan, context.now),
     problems,
-    ...(refresh && { refresh: () => bounded(refresh()).plan }),
+    ...(refresh && { refresh: () => limitPlan(refresh()).plan }),
   })
   const whole = completed(kinds[object.kind as KindName], object)
-  return bounded((reconciles[object.kind as KindName] as AnyReconcile)(whole, view, context))
+  return limitPlan((reconciles[object.kind as KindName] as AnyReconcile)(whole, view, context))
 }
 
 export interface PlannedObject {
@@ -128,7 +128,7 @@ interface Bounded {
 const countBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
 
 /** Returns how many of the first items fit into the given bytes. */
-function fitting(items: readonly unknown[], bytes: number): number {
+function countFitting(items: readonly unknown[], bytes: number): number {
   let used = 0
   const over = items.findIndex((item) => {
     used += countBytes(item) + 1
@@ -147,7 +147,7 @@ function cut(
   // Shorter lists come first, so that a long one leaves room for them.
   for (const [name, items] of [...lists].sort(([, a], [, b]) => a.length - b.length)) {
     const first = items.slice(0, limits.statusNames)
-    const part = first.slice(0, fitting(first, Math.max(0, left)))
+    const part = first.slice(0, countFitting(first, Math.max(0, left)))
     left -= countBytes(part)
     if (part.length < items.length) kept.set(name, part)
   }

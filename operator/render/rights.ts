@@ -1,6 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import type { KubernetesObject } from '../model/view.ts'
-import { child, childName, type Workload } from './object/object.ts'
+import { buildChild, childName, type Workload } from './object/object.ts'
 
 export interface PodRights {
   /** The ServiceAccount that the pod runs as. */
@@ -25,17 +25,17 @@ const RBAC = 'rbac.authorization.k8s.io'
  * Gives a workload's pods the rights of one rule in their namespace: a Role, bound to a ServiceAccount of their own or
  * to the one that was `chosen` for the workload.
  */
-export function podRights(workload: Workload, group: string, rule: Rule, chosen: string | undefined): PodRights {
+export function buildPodRights(workload: Workload, group: string, rule: Rule, chosen: string | undefined): PodRights {
   const name = childName(workload.kind, workload.metadata.name)
   const serviceAccount = chosen ?? name
-  const account = child(
+  const account = buildChild(
     workload,
     group,
     { apiVersion: 'v1', kind: 'ServiceAccount', name },
     { automountServiceAccountToken: false },
   )
-  const role = child(workload, group, { apiVersion: `${RBAC}/v1`, kind: 'Role', name }, { rules: [rule] })
-  const binding = child(
+  const role = buildChild(workload, group, { apiVersion: `${RBAC}/v1`, kind: 'Role', name }, { rules: [rule] })
+  const binding = buildChild(
     workload,
     group,
     { apiVersion: `${RBAC}/v1`, kind: 'RoleBinding', name },
@@ -48,7 +48,7 @@ export function podRights(workload: Workload, group: string, rule: Rule, chosen:
 }
 
 /** Returns the name of a StatefulSet's only pod. */
-export const podName = ({ kind, metadata }: Workload): string => `${childName(kind, metadata.name)}-0`
+export const formatPodName = ({ kind, metadata }: Workload): string => `${childName(kind, metadata.name)}-0`
 
 /**
  * Builds the rights for the proxy of a stdio server to attach to the server's container, and to nothing else: a Role
@@ -56,10 +56,10 @@ export const podName = ({ kind, metadata }: Workload): string => `${childName(ki
  * WebSocket.
  */
 export const attachRights = (workload: Workload, group: string, chosen: string | undefined): PodRights =>
-  podRights(
+  buildPodRights(
     workload,
     group,
-    { apiGroups: [''], resources: ['pods/attach'], resourceNames: [podName(workload)], verbs: ['create', 'get'] },
+    { apiGroups: [''], resources: ['pods/attach'], resourceNames: [formatPodName(workload)], verbs: ['create', 'get'] },
     chosen,
   )
 
@@ -68,13 +68,13 @@ export const attachRights = (workload: Workload, group: string, chosen: string |
  * owners of another namespace may grant rights there. Otherwise anyone who may create a registry here could read
  * everywhere.
  */
-export const registryRights = (
+export const buildRegistryRights = (
   workload: Workload,
   group: string,
   kinds: readonly KindDeclaration[],
   chosen: string | undefined,
 ): PodRights =>
-  podRights(
+  buildPodRights(
     workload,
     group,
     { apiGroups: [group], resources: kinds.map(({ plural }) => plural), verbs: ['get', 'list', 'watch'] },

@@ -36,8 +36,8 @@ function losesAny(before: Accepted, now: Accepted): boolean {
   }
   return (
     lacks(before.manifests, now.manifests, ({ id }) => objectKey(id)) ||
-    lacks(before.secrets, now.secrets, coreKey) ||
-    lacks(before.configMaps, now.configMaps, coreKey)
+    lacks(before.secrets, now.secrets, formatCoreKey) ||
+    lacks(before.configMaps, now.configMaps, formatCoreKey)
   )
 }
 
@@ -97,7 +97,7 @@ export class ManifestFeed {
   }
 }
 
-const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
+const formatCoreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
 
 /** Returns the new objects, and the old ones that a broken file may only seem to have lost. */
 function keep<T extends { readonly file: string }>(
@@ -120,7 +120,7 @@ export function accept(before: Accepted, now: Accepted, findings: readonly Manif
   const isBroken = (file: string) => broken.has(file) || missing.some((folder) => file.startsWith(folder))
   return {
     manifests: keep(before.manifests, now.manifests, ({ id }) => objectKey(id), isBroken),
-    secrets: keep(before.secrets, now.secrets, coreKey, isBroken),
-    configMaps: keep(before.configMaps, now.configMaps, coreKey, isBroken),
+    secrets: keep(before.secrets, now.secrets, formatCoreKey, isBroken),
+    configMaps: keep(before.configMaps, now.configMaps, formatCoreKey, isBroken),
   }
 }

@@ -1,5 +1,5 @@
 import { spelledAs } from '../../dataplane/config/check/url.ts'
-import { objectKey } from '../cluster/files/finding.ts'
+import { formatObjectKey } from '../cluster/files/finding.ts'
 import type { ManifestFinding, ObjectId, Planned, Severity } from '../cluster/files/index.ts'
 import { conditionProblems } from '../reconcile/outcome/plan.ts'
 import type { RunningPod } from './pod/running-pod.ts'
@@ -38,7 +38,15 @@ const byKindAndName = (left: ObjectId, right: ObjectId) =>
   compare(left.name, right.name)
 
 /** Returns a problem of a file as a problem of the object in it, if that is known. */
-export const fileProblem = ({ object, file, line, pointer, message, reason, severity }: ManifestFinding): Problem => ({
+export const convertFinding = ({
+  object,
+  file,
+  line,
+  pointer,
+  message,
+  reason,
+  severity,
+}: ManifestFinding): Problem => ({
   ...(object ?? { kind: 'File', namespace: '', name: file }),
   reason,
   message: `${file}:${line}: ${pointer ? `${pointer}: ` : ''}${message}`,
@@ -52,18 +60,18 @@ export function buildReport(
   redact: (text: string) => string,
 ): Report {
   // A workload's own settings may name its endpoint by another name of this machine.
-  const urls = new Map(planned.map(({ manifest, plan }) => [objectKey(manifest.id), String(plan.status['url'])]))
+  const urls = new Map(planned.map(({ manifest, plan }) => [formatObjectKey(manifest.id), String(plan.status['url'])]))
   const endpoints = pods
     .filter(({ running }) => running.isServing)
     .map(({ running: { id, pod }, base }) => ({
       ...id,
-      url: pod?.role === 'registry' ? base : spelledAs(`${base}/mcp`, [urls.get(objectKey(id))]),
+      url: pod?.role === 'registry' ? base : spelledAs(`${base}/mcp`, [urls.get(formatObjectKey(id))]),
       admin: pod?.adminUrl ?? '',
       registries: pod?.registries ?? [],
     }))
     .sort(byKindAndName)
   const problems = [
-    ...findings.filter(({ severity }) => severity !== 'note').map(fileProblem),
+    ...findings.filter(({ severity }) => severity !== 'note').map(convertFinding),
     ...planned.flatMap(({ manifest, plan }) =>
       conditionProblems(plan).map(({ severity, reason, message }) => ({ ...manifest.id, reason, message, severity })),
     ),

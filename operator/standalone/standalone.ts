@@ -5,16 +5,16 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Manifest, type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/outcome/plan.ts'
-import { valueRevision } from '../render/object/canonical.ts'
+import { hashRevision } from '../render/object/canonical.ts'
 import { ManifestFeed } from './manifest-feed.ts'
 import { collectSources, findPod, listServices, PodProblem } from './pod/pod.ts'
 import { PodSet } from './pod/running-pod.ts'
 import { StatusPoller } from './pod/status-poller.ts'
-import { type LocalCommand, localPod, nameFolder } from './pod/workload.ts'
+import { buildLocalPod, formatFolderName, type LocalCommand } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
-import { buildReport, type Endpoint, fileProblem, type Problem, type Report } from './report.ts'
+import { buildReport, convertFinding, type Endpoint, type Problem, type Report } from './report.ts'
 
 /** Milliseconds after which a set that has not settled is reported as it is. */
 const SETTLE_LIMIT_MS = 10_000
@@ -56,7 +56,7 @@ interface PlannedObject {
 const KEPT_AUDIT_LINES = 500
 const AUDIT_LINE = '"level":"audit"'
 
-const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
+const formatObjectName = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
 /** Runs manifests on one machine: the loop from files to processes and back to conditions. */
 export class Standalone {
@@ -125,7 +125,7 @@ export class Standalone {
   fileProblems(): readonly Problem[] {
     return this.#feed.findings
       .filter(({ severity }) => severity !== 'note')
-      .map(fileProblem)
+      .map(convertFinding)
       .map((problem) => ({ ...problem, message: this.#redact(problem.message) }))
   }
 
@@ -136,7 +136,7 @@ export class Standalone {
 
   /** Returns the latest audit lines of a workload's data plane, if they are kept. */
   auditLines(id: ObjectId): readonly string[] {
-    return this.#auditLines.get(label(id)) ?? []
+    return this.#auditLines.get(formatObjectName(id)) ?? []
   }
 
   #log(line: string): void {
@@ -219,7 +219,7 @@ export class Standalone {
       observations: this.#pods.observations(),
       sources: this.#statusPoller.sources,
       findStatus,
-      computeRevision: (place: string, value: Buffer) => valueRevision(this.#revisionKey, place, value),
+      computeRevision: (place: string, value: Buffer) => hashRevision(this.#revisionKey, place, value),
     }
     const { podTemplate = 'baseline' } = this.#options
     const now = new Date().toISOString()
@@ -286,7 +286,7 @@ export class Standalone {
       command,
       path: path.startsWith('/') ? path : `/${path}`,
       folder,
-      searchPath: searchPath(folder, process.execPath, this.#options.environment['PATH']),
+      searchPath: buildSearchPath(folder, process.execPath, this.#options.environment['PATH']),
     }
   }
 
@@ -307,13 +307,13 @@ export class Standalone {
       for (const [service, owner] of this.#services) {
         if (objectKey(owner) === objectKey(id)) this.#services.delete(service)
       }
-      this.#changes.push(`${label(id)} removed`)
+      this.#changes.push(`${formatObjectName(id)} removed`)
     }
     this.#remember()
   }
 
   #applyPod(id: ObjectId, children: readonly KubernetesObject[]): void {
-    const root = join(this.#state.path, nameFolder(id))
+    const root = join(this.#state.path, formatFolderName(id))
     const running = this.#pods.getOrAdd(id, root)
     const ports = this.#ports.of(id)
     if (!running || !ports) return
@@ -323,7 +323,7 @@ export class Standalone {
       return
     }
     try {
-      const pod = localPod({
+      const pod = buildLocalPod({
         id,
         children,
         sources: collectSources(id, this.#feed.accepted, children),
@@ -333,9 +333,9 @@ export class Standalone {
         group: this.#feed.group,
         self: this.#options.self,
       })
-      const advice = `choose another port with the annotation ${this.#feed.group}/local-port on ${label(id)}`
+      const advice = `choose another port with the annotation ${this.#feed.group}/local-port on ${formatObjectName(id)}`
       const change = pod && running.apply(pod, { host: ports.host, port: ports.listen, advice })
-      if (change) this.#changes.push(`${label(id)} ${change}`)
+      if (change) this.#changes.push(`${formatObjectName(id)} ${change}`)
     } catch (error) {
       if (!(error instanceof PodProblem)) throw error
       running.block('NotRunnableHere', error.message)
@@ -344,7 +344,7 @@ export class Standalone {
 
   /** Stores ports and folders for the next run. */
   #remember(): void {
-    const folders = this.#pods.all().map(({ id }) => nameFolder(id))
+    const folders = this.#pods.all().map(({ id }) => formatFolderName(id))
     for (const folder of this.#leftFolders) {
       if (!folders.includes(folder)) rmSync(join(this.#state.path, folder), { recursive: true, force: true })
     }
@@ -385,7 +385,7 @@ export class Standalone {
  * Returns PATH for a local command, as npm sets it for scripts: first programs of packages that are installed in the
  * command's folder or above, then the Node that runs Portico, then the previous PATH.
  */
-function searchPath(folder: string, node: string, before: string | undefined): string {
+function buildSearchPath(folder: string, node: string, before: string | undefined): string {
   const bins: string[] = []
   for (let at = folder; ; at = dirname(at)) {
     bins.push(join(at, 'node_modules', '.bin'))

@@ -23,8 +23,8 @@ import { parseObject } from '../../../dataplane/gateway/mcp/json.ts'
 import { requestText } from '../../../dataplane/gateway/mcp/rpc-text.ts'
 import { isKnownEncoding } from '../../../dataplane/net/body-decoder.ts'
 import { Budget } from '../../../dataplane/server/budget.ts'
-import { error, type Finding, note, ok, shown, warning } from '../finding.ts'
-import { type Exchange, messagesIn, ObservedTransport } from './observed-transport.ts'
+import { error, type Finding, formatValue, note, ok, warning } from '../finding.ts'
+import { type Exchange, ObservedTransport, readMessages } from './observed-transport.ts'
 
 export interface BackendDiagnosis {
   readonly url: string
@@ -89,10 +89,10 @@ class Examination {
       if (!this.#backend.isModern) await this.#lostSession()
       await this.#changes()
     } catch (thrown) {
-      this.#findings.push(failureFinding(connectionFailure(thrown)))
+      this.#findings.push(reportFailure(connectionFailure(thrown)))
     }
     const told = new Set(this.#findings.map(({ check }) => check))
-    const more = exchangeFindings(this.#transport.exchanges, this.#backend.url)
+    const more = checkExchanges(this.#transport.exchanges, this.#backend.url)
     this.#findings.push(...more.filter(({ check }) => check !== 'list_changed' || !told.has(check)))
   }
 
@@ -141,7 +141,7 @@ class Examination {
       this.#findings.push(
         error(
           'ping',
-          `ping is answered with ${saidBy(answer)}: after each failed request its session is reopened`,
+          `ping is answered with ${describeAnswer(answer)}: after each failed request its session is reopened`,
           'have the server answer ping with an empty result',
         ),
       )
@@ -199,7 +199,7 @@ class Examination {
       )
     else
       this.#findings.push(
-        note('lost session', `an unknown session is answered with ${saidBy(answer)}: recognised by a ping`),
+        note('lost session', `an unknown session is answered with ${describeAnswer(answer)}: recognised by a ping`),
       )
   }
 
@@ -221,12 +221,12 @@ class Examination {
       ({ method, asked, status }) =>
         (method === 'GET' || asked === 'subscriptions/listen') && (status < 300 || status > 399),
     )
-    if (stream !== undefined) this.#findings.push(streamFinding(stream))
+    if (stream !== undefined) this.#findings.push(reportStream(stream))
     changes.stop()
   }
 }
 
-function streamFinding({ status, hasEnded }: { readonly status: number; readonly hasEnded: boolean }): Finding {
+function reportStream({ status, hasEnded }: { readonly status: number; readonly hasEnded: boolean }): Finding {
   if (status === 0) return note('stream', 'the stream for unsolicited messages is not answered: it is requested again')
   if (!isSuccess(status)) return ok('stream', `no stream for unsolicited messages (HTTP ${status})`)
   if (!hasEnded) return ok('stream', 'the stream for unsolicited messages is open')
@@ -237,12 +237,12 @@ function streamFinding({ status, hasEnded }: { readonly status: number; readonly
   )
 }
 
-function saidBy({ status, text }: { readonly status: number; readonly text: string }): string {
+function describeAnswer({ status, text }: { readonly status: number; readonly text: string }): string {
   const failure = parseObject(text)?.['error']
-  return failure === undefined ? `HTTP ${status}` : `HTTP ${status}, ${shown(failure)}`
+  return failure === undefined ? `HTTP ${status}` : `HTTP ${status}, ${formatValue(failure)}`
 }
 
-function failureFinding({ code, message, status }: BackendFailure): Finding {
+function reportFailure({ code, message, status }: BackendFailure): Finding {
   if (status === 401 || status === 403)
     return error('credential', message, 'give the credential with --header or --header-file')
   if (status === undefined)
@@ -258,9 +258,9 @@ function failureFinding({ code, message, status }: BackendFailure): Finding {
 
 const MARK = '\ufeff'
 
-function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
+function checkExchanges(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
   const findings = exchanges.flatMap((exchange) =>
-    exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
+    exchange.status === 0 ? [] : [...checkHead(exchange, url), ...checkBody(exchange)],
   )
   if (hasOtherIds(exchanges))
     findings.push(note('session', 'answers change the id of the session; the gateway sends the newest one'))
@@ -285,38 +285,38 @@ function hasOtherIds(exchanges: readonly Exchange[]): boolean {
 
 const formatName = ({ asked, method }: Exchange): string => asked ?? method
 
-function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
+function checkHead(exchange: Exchange, url: URL): readonly Finding[] {
   const { status, headers, asked, body } = exchange
-  if (status >= 300 && status < 400) return [redirectFinding(exchange, url)]
-  if (!isSuccess(status)) return errorFindings(exchange)
-  const findings = [...encodingFindings(headers), ...sessionIdFindings(headers)]
+  if (status >= 300 && status < 400) return [reportRedirect(exchange, url)]
+  if (!isSuccess(status)) return checkErrorStatus(exchange)
+  const findings = [...checkEncoding(headers), ...checkSessionId(headers)]
   const type = headers['content-type']
   // The caller that needed an answer reports a missing one.
   if (asked === undefined) return findings
-  if (isAcceptance({ status, headers }, body.toString('utf8')) && !messagesIn(exchange).some(isMessage))
-    return asked.endsWith('/list') ? [...findings, acceptedFinding(asked, status)] : findings
+  if (isAcceptance({ status, headers }, body.toString('utf8')) && !readMessages(exchange).some(isMessage))
+    return asked.endsWith('/list') ? [...findings, reportAccepted(asked, status)] : findings
   if (status !== 200) findings.push(note('status', `an answer comes with HTTP ${status}: it counts as 200`))
   if (typeof type === 'string' && (isOfType(type, 'application/json') || isOfType(type, 'text/event-stream')))
     return findings
-  const said = type === undefined ? 'none' : shown(type)
+  const said = type === undefined ? 'none' : formatValue(type)
   const fix = 'have the server send application/json or text/event-stream, once'
   return [...findings, error('Content-Type', `${asked} is answered with ${said}: refused`, fix)]
 }
 
-const acceptedFinding = (asked: string, status: number): Finding =>
+const reportAccepted = (asked: string, status: number): Finding =>
   note('stream', `${asked} is only accepted (HTTP ${status}): its answer is read from the stream of the session`)
 
-function encodingFindings({ 'content-encoding': encoding }: HeadersRead): Finding[] {
+function checkEncoding({ 'content-encoding': encoding }: HeadersRead): Finding[] {
   if (encoding === undefined || encoding === 'identity') return []
   if (!isKnownEncoding(encoding))
-    return [note('compression', `answers come as ${shown(encoding)}, which there is not: read as it is`)]
-  return [note('compression', `answers come as ${shown(encoding)}, though identity was requested: decoded`)]
+    return [note('compression', `answers come as ${formatValue(encoding)}, which there is not: read as it is`)]
+  return [note('compression', `answers come as ${formatValue(encoding)}, though identity was requested: decoded`)]
 }
 
 /** The longest usual id of a session: a hash or a UUID is shorter. */
 const USUAL_ID = 256
 
-function sessionIdFindings({ 'mcp-session-id': id }: HeadersRead): readonly Finding[] {
+function checkSessionId({ 'mcp-session-id': id }: HeadersRead): readonly Finding[] {
   if (id === '') return [note('session', 'initialize returns an empty session id: the same as none')]
   if (typeof id !== 'string' || (id.length <= USUAL_ID && !id.includes(' '))) return []
   return [
@@ -328,19 +328,19 @@ function sessionIdFindings({ 'mcp-session-id': id }: HeadersRead): readonly Find
 const EXPECTED: ReadonlySet<number> = new Set([400, 401, 404])
 
 /** Reports a JSON-RPC error at a status at which official clients don't read it. */
-function errorFindings(exchange: Exchange): readonly Finding[] {
+function checkErrorStatus(exchange: Exchange): readonly Finding[] {
   const { status, body } = exchange
   const failure = parseObject(body.toString('utf8'))?.['error']
   if (EXPECTED.has(status) || !isObject(failure)) return []
   return [
     note(
       'status',
-      `${formatName(exchange)} is answered with HTTP ${status} and the JSON-RPC error ${shown(failure)}: in calls, callers get it`,
+      `${formatName(exchange)} is answered with HTTP ${status} and the JSON-RPC error ${formatValue(failure)}: in calls, callers get it`,
     ),
   ]
 }
 
-function redirectFinding(exchange: Exchange, url: URL): Finding {
+function reportRedirect(exchange: Exchange, url: URL): Finding {
   const { status, headers, method } = exchange
   const { location } = headers
   const target = typeof location === 'string' ? location.replace(/[?#].*$/s, '') : undefined
@@ -348,38 +348,38 @@ function redirectFinding(exchange: Exchange, url: URL): Finding {
   if (path === undefined)
     return error(
       'redirect',
-      `${formatName(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: refused`,
+      `${formatName(exchange)} is redirected (HTTP ${status}) to ${formatValue(target)}: refused`,
       'configure the address that it redirects to, if that is the server',
     )
   return warning(
     'redirect',
-    `${formatName(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: followed`,
-    `configure ${shown(new URL(path, url).href)} as its address`,
+    `${formatName(exchange)} is redirected (HTTP ${status}) to ${formatValue(target)}: followed`,
+    `configure ${formatValue(new URL(path, url).href)} as its address`,
   )
 }
 
-function bodyFindings(exchange: Exchange): readonly Finding[] {
+function checkBody(exchange: Exchange): readonly Finding[] {
   if (!isSuccess(exchange.status)) return []
-  if (exchange.asked === undefined) return exchange.method === 'GET' ? lateFindings(exchange) : []
+  if (exchange.asked === undefined) return exchange.method === 'GET' ? checkStreamMessages(exchange) : []
   const findings: Finding[] = []
   if (exchange.body.toString('utf8', 0, 3) === MARK)
     findings.push(note('body', 'answers begin with a byte order mark: skipped'))
-  const messages = messagesIn(exchange)
+  const messages = readMessages(exchange)
   const isStream = isOfType(exchange.headers['content-type'], 'text/event-stream')
   if (isStream && exchange.hasEnded && UNFINISHED.test(exchange.body.toString('utf8')))
     findings.push(note('body', 'the last event of a stream has no empty line behind it: read all the same'))
   if (isStream && exchange.hasEnded && messages.some((message) => !isMessage(message)))
     findings.push(note('body', 'streams have events that hold no message: left out'))
-  for (const message of messages) findings.push(...messageFindings(exchange.asked, message))
+  for (const message of messages) findings.push(...checkMessage(exchange.asked, message))
   return findings
 }
 
 /** Reports the form of answers that come on a session's stream. */
-const lateFindings = (exchange: Exchange): readonly Finding[] =>
-  messagesIn(exchange)
+const checkStreamMessages = (exchange: Exchange): readonly Finding[] =>
+  readMessages(exchange)
     .flatMap((text) => [parseMessage(text)].flat())
     .filter(isObject)
-    .flatMap((message) => ('result' in message || 'error' in message ? formFindings(message) : []))
+    .flatMap((message) => ('result' in message || 'error' in message ? checkForm(message) : []))
 
 /** The end of a stream whose last event is an answer without an empty line behind it. */
 const UNFINISHED = /(?:^|\n)data:[^\r\n]*"(?:result|error)"[^\r\n]*\}\r?\n?$/
@@ -397,39 +397,40 @@ function parseMessage(text: string): unknown {
 const isMessage = (text: string): boolean =>
   [parseMessage(text)].flat().some((one) => isObject(one) && ('method' in one || 'result' in one || 'error' in one))
 
-function messageFindings(asked: string, text: string): readonly Finding[] {
+function checkMessage(asked: string, text: string): readonly Finding[] {
   const message = parseMessage(text)
-  if (!Array.isArray(message)) return isObject(message) ? valueFindings(asked, message) : []
+  if (!Array.isArray(message)) return isObject(message) ? checkMembers(asked, message) : []
   const many =
     message.length === 1 ? 'one message: read as that message' : `${message.length} messages: its own is taken`
   return [
     note('body', `an answer is an array of ${many}`),
-    ...message.filter(isObject).flatMap((one) => valueFindings(asked, one)),
+    ...message.filter(isObject).flatMap((one) => checkMembers(asked, one)),
   ]
 }
 
 type Members = Readonly<Record<string, unknown>>
 
-function valueFindings(asked: string, message: Members): readonly Finding[] {
+function checkMembers(asked: string, message: Members): readonly Finding[] {
   const { method, result } = message
   if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
-  if (typeof method === 'string') return message['id'] === undefined ? [] : [requestFinding(asked, method)]
-  return [...formFindings(message), ...(isObject(result) ? resultFindings(asked, result) : [])]
+  if (typeof method === 'string') return message['id'] === undefined ? [] : [reportRequest(asked, method)]
+  return [...checkForm(message), ...(isObject(result) ? checkResult(asked, result) : [])]
 }
 
-function requestFinding(asked: string, method: string): Finding {
+function reportRequest(asked: string, method: string): Finding {
   const outcome = method === 'ping' ? 'answered' : 'refused, as no client is asked'
-  return note('requests', `asks for ${shownName(method)} before it answers ${asked}: ${outcome}`)
+  return note('requests', `asks for ${quoteName(method)} before it answers ${asked}: ${outcome}`)
 }
 
-function formFindings(message: Members): readonly Finding[] {
+function checkForm(message: Members): readonly Finding[] {
   const { id, result, error: failure, jsonrpc } = message
   const findings: Finding[] = []
   if (typeof id === 'string') findings.push(note('id', 'the id of a request, a number, comes back as text: accepted'))
   if (id === null && result !== undefined)
     findings.push(note('id', 'the id of a request comes back as null: taken for that of the request'))
   if (jsonrpc === undefined) findings.push(note('body', 'answers come without jsonrpc: added'))
-  else if (jsonrpc !== '2.0') findings.push(note('body', `answers name jsonrpc ${shown(jsonrpc)}: taken for "2.0"`))
+  else if (jsonrpc !== '2.0')
+    findings.push(note('body', `answers name jsonrpc ${formatValue(jsonrpc)}: taken for "2.0"`))
   if ('method' in message || 'params' in message)
     findings.push(note('body', 'answers have members of a request: left out'))
   if (failure === null) findings.push(note('body', 'answers have error null beside the result: left out'))
@@ -437,10 +438,10 @@ function formFindings(message: Members): readonly Finding[] {
   return findings
 }
 
-function resultFindings(asked: string, result: Members): readonly Finding[] {
+function checkResult(asked: string, result: Members): readonly Finding[] {
   const findings = Object.entries(result)
     .filter(([, value]) => value === null)
-    .map(([name]) => note('null', `${shownName(name)} is null in the answer to ${asked}: the same as absent`))
+    .map(([name]) => note('null', `${quoteName(name)} is null in the answer to ${asked}: the same as absent`))
   if (asked.endsWith('/list') && result['next_cursor'] !== undefined && result['nextCursor'] === undefined)
     findings.push(
       warning('lists', `${asked} is answered with next_cursor: what follows is not listed`, 'call it nextCursor'),
@@ -450,12 +451,12 @@ function resultFindings(asked: string, result: Members): readonly Finding[] {
   for (const [name, value] of Object.entries(capabilities))
     if (!isObject(value))
       findings.push(
-        note('session', `declares ${shownName(name)} by ${shown(value)}, no object: it is asked for its lists`),
+        note('session', `declares ${quoteName(name)} by ${formatValue(value)}, no object: it is asked for its lists`),
       )
   return findings
 }
 
-const shownName = (name: string): string => shown(name).slice(1, -1)
+const quoteName = (name: string): string => formatValue(name).slice(1, -1)
 
 const listLoop = (): Finding =>
   warning(

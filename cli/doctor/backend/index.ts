@@ -2,7 +2,7 @@ import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { type Given, type Io, UsageError } from '../../command.ts'
 import { version } from '../../package-info.ts'
-import { findingLines } from '../report.ts'
+import { formatFindings } from '../report.ts'
 import { type BackendDiagnosis, checkBackend } from './check-backend.ts'
 
 /** Runs `portico doctor backend URL …`. */
@@ -11,7 +11,7 @@ export async function checkBackends(urls: readonly string[], given: Given, io: I
   const configs = urls.map((url) => readBackend(url, given))
   const diagnoses = await Promise.all(configs.map((config) => checkBackend(config, version)))
   if (given.text('output') === 'json') io.out(`${JSON.stringify({ backends: diagnoses })}\n`)
-  else io.out(diagnoses.map(backendText).join('\n'))
+  else io.out(diagnoses.map(formatBackend).join('\n'))
   return diagnoses.some(({ findings }) => findings.some(({ severity }) => severity === 'error')) ? 1 : 0
 }
 
@@ -22,9 +22,9 @@ function readBackend(url: string, given: Given): BackendConfig {
     name: 'backend',
     url,
     transport: given.text('transport') as NonNullable<BackendConfig['transport']>,
-    headers: Object.fromEntries(given.texts('header').map((text) => pairIn('header', text))),
+    headers: Object.fromEntries(given.texts('header').map((text) => parsePair('header', text))),
     headerFiles: given.texts('header-file').map((text) => {
-      const [name, file] = pairIn('header-file', text)
+      const [name, file] = parsePair('header-file', text)
       return { name, file }
     }),
     ...(caBundleFile === undefined ? {} : { caBundleFile }),
@@ -34,7 +34,7 @@ function readBackend(url: string, given: Given): BackendConfig {
   return config
 }
 
-function pairIn(option: string, text: string): readonly [string, string] {
+function parsePair(option: string, text: string): readonly [string, string] {
   const at = text.indexOf('=')
   if (at < 1) throw new UsageError(`--${option} takes NAME=${option === 'header' ? 'VALUE' : 'FILE'}`)
   return [text.slice(0, at), text.slice(at + 1)]
@@ -42,7 +42,7 @@ function pairIn(option: string, text: string): readonly [string, string] {
 
 const ERAS = { session: 'sessions', stateless: 'stateless' } as const
 
-function backendText({ url, era, revision, findings }: BackendDiagnosis): string {
+function formatBackend({ url, era, revision, findings }: BackendDiagnosis): string {
   const about = era === undefined ? 'era unknown' : `${ERAS[era]}${revision === undefined ? '' : `, ${revision}`}`
-  return [`${url} (${about})`, ...findingLines(findings), ''].join('\n')
+  return [`${url} (${about})`, ...formatFindings(findings), ''].join('\n')
 }

@@ -40,7 +40,7 @@ export class ObservedTransport extends WrappedTransport {
     const exchange: Exchange = {
       method,
       path,
-      asked: typeof body === 'string' ? askedIn(body) : undefined,
+      asked: typeof body === 'string' ? readMethod(body) : undefined,
       status: 0,
       headers: {},
       body: Buffer.alloc(0),
@@ -51,7 +51,7 @@ export class ObservedTransport extends WrappedTransport {
   }
 }
 
-function askedIn(body: string): string | undefined {
+function readMethod(body: string): string | undefined {
   const { id, method } = JSON.parse(body) as { readonly id?: unknown; readonly method?: string }
   return id === undefined ? undefined : method
 }
@@ -97,7 +97,7 @@ class Observer extends RelayHandler {
 }
 
 /** Returns the messages of an answer, as texts; of a stream, the complete ones. */
-export function messagesIn({ headers, body, hasEnded }: Exchange): readonly string[] {
+export function readMessages({ headers, body, hasEnded }: Exchange): readonly string[] {
   const type = headers['content-type']
   if (typeof type !== 'string' || !type.toLowerCase().startsWith('text/event-stream')) return [body.toString('utf8')]
   const messages: string[] = []

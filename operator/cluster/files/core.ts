@@ -9,7 +9,7 @@ const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const subdomain = new RegExp(`^${label}(\\.${label})*$`)
 const dnsLabel = new RegExp(`^${label}$`)
 
-const refused = (reason: string, pointer: string, message: string): ObjectFinding => ({
+const createError = (reason: string, pointer: string, message: string): ObjectFinding => ({
   severity: 'error',
   reason,
   message,
@@ -27,15 +27,15 @@ export function checkMetadata(
   if (!isObject(metadata) || isMissing(metadata['name']) || metadata['name'] === '') {
     const generated = isObject(metadata) && metadata['generateName'] !== undefined
     const message = generated ? 'must be set; generateName has no meaning in a file' : 'must be set'
-    return [refused('NameMissing', '/metadata/name', message)]
+    return [createError('NameMissing', '/metadata/name', message)]
   }
   const explained = (pointer: string, message: string) => {
     const misreading = document.misreading(base + pointer)
     return misreading ? `${message} (${misreading})` : message
   }
   return [
-    ...nameFindings(metadata['name'], explained),
-    ...namespaceFindings(metadata['namespace'], explained),
+    ...checkName(metadata['name'], explained),
+    ...checkNamespace(metadata['namespace'], explained),
     ...mapFindings('labels', metadata['labels'], explained),
     ...mapFindings('annotations', metadata['annotations'], explained),
   ]
@@ -46,28 +46,28 @@ type Explained = (pointer: string, message: string) => string
 
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
-function nameFindings(name: unknown, explained: Explained): ObjectFinding[] {
+function checkName(name: unknown, explained: Explained): ObjectFinding[] {
   const pointer = '/metadata/name'
-  if (typeof name !== 'string') return [refused('NameInvalid', pointer, explained(pointer, 'must be a string'))]
+  if (typeof name !== 'string') return [createError('NameInvalid', pointer, explained(pointer, 'must be a string'))]
   if (name.length <= 253 && subdomain.test(name)) return []
-  return [refused('NameInvalid', pointer, `"${name}" must be lowercase letters, digits, "-" and ".", at most 253`)]
+  return [createError('NameInvalid', pointer, `"${name}" must be lowercase letters, digits, "-" and ".", at most 253`)]
 }
 
-function namespaceFindings(namespace: unknown, explained: Explained): ObjectFinding[] {
+function checkNamespace(namespace: unknown, explained: Explained): ObjectFinding[] {
   if (isMissing(namespace)) return []
   if (typeof namespace === 'string' && namespace.length <= 63 && dnsLabel.test(namespace)) return []
   const message = `${JSON.stringify(namespace)} must be lowercase letters, digits and "-", at most 63`
-  return [refused('NamespaceInvalid', '/metadata/namespace', explained('/metadata/namespace', message))]
+  return [createError('NamespaceInvalid', '/metadata/namespace', explained('/metadata/namespace', message))]
 }
 
 function mapFindings(field: 'labels' | 'annotations', map: unknown, explained: Explained): ObjectFinding[] {
   if (isMissing(map)) return []
-  if (!isObject(map)) return [refused('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')]
+  if (!isObject(map)) return [createError('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')]
   return Object.entries(map)
     .filter(([, value]) => typeof value !== 'string')
     .map(([key]) => {
       const pointer = at(`/metadata/${field}`, key)
-      return refused('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
+      return createError('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
     })
 }
 

@@ -48,7 +48,7 @@ const DEEPEST = 200
 const LARGEST = 16 * 1024 * 1024
 const NODE = 8
 
-const scalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarTag => ({
+const createScalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarTag => ({
   tag: `tag:yaml.org,2002:${name}`,
   default: true,
   identify: isOfType,
@@ -56,19 +56,19 @@ const scalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarT
   resolve: kubectlScalar,
 })
 const scalarTags = [
-  scalarTag('null', (value) => value === null),
-  scalarTag('bool', (value) => typeof value === 'boolean'),
-  scalarTag('int', Number.isInteger),
-  scalarTag('float', (value) => typeof value === 'number'),
+  createScalarTag('null', (value) => value === null),
+  createScalarTag('bool', (value) => typeof value === 'boolean'),
+  createScalarTag('int', Number.isInteger),
+  createScalarTag('float', (value) => typeof value === 'number'),
 ]
 const REPLACED = new Set([...scalarTags.map(({ tag }) => tag), 'tag:yaml.org,2002:timestamp'])
 
-const tagsAsKubectlHasThem = (tags: Tags): Tags => [
+const adaptTags = (tags: Tags): Tags => [
   ...withoutOrderedMaps(tags).filter((tag) => typeof tag === 'string' || !REPLACED.has(tag.tag)),
   ...scalarTags,
 ]
 
-const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
+const readKey = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
 
 interface NodePosition {
   readonly node: unknown
@@ -93,7 +93,7 @@ function resolve(document: Document, node: unknown, { anchors }: Known): unknown
 const findOffset = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
 
 function findPair(map: YAMLMap, key: string, { pairs }: Known): Pair | undefined {
-  const found = pairs.get(map) ?? new Map(map.items.map((pair) => [keyText(pair), pair]))
+  const found = pairs.get(map) ?? new Map(map.items.map((pair) => [readKey(pair), pair]))
   pairs.set(map, found)
   return found.get(key)
 }
@@ -136,7 +136,7 @@ const isSurprisingBoolean = (node: unknown) =>
 function findSurprisingBooleans(node: Node | null | undefined, pointer: string, found: string[]): void {
   if (isMap(node)) {
     for (const pair of node.items) {
-      findSurprisingBooleans(pair.value as Node | null, at(pointer, keyText(pair)), found)
+      findSurprisingBooleans(pair.value as Node | null, at(pointer, readKey(pair)), found)
     }
   } else if (isSeq(node)) {
     node.items.forEach((item, index) => {
@@ -150,16 +150,17 @@ const MOST_ERRORS = 20
 const MOST_ALIASES = 1000
 
 /** Returns the errors to report. A document that overflows the parser's stack has one, not a random number. */
-function reportedErrors({ errors }: Document): Document['errors'] {
+function selectErrors({ errors }: Document): Document['errors'] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   return exhausted === undefined ? errors.slice(0, MOST_ERRORS) : [exhausted]
 }
 
 /** Returns the first line of the parser's message, without its own position. */
-const oneLine = (message: string) =>
-  /call stack|stack overflow/i.test(message) ? 'nests too deeply' : firstLine(message)
+const joinLines = (message: string) =>
+  /call stack|stack overflow/i.test(message) ? 'nests too deeply' : readFirstLine(message)
 
-const firstLine = (message: string) => (message.split('\n')[0] ?? message).replace(/ at line \d+, column \d+:?$/, '')
+const readFirstLine = (message: string) =>
+  (message.split('\n')[0] ?? message).replace(/ at line \d+, column \d+:?$/, '')
 
 interface DocumentError {
   readonly message: string
@@ -171,7 +172,7 @@ function readValue(document: Document.Parsed): { readonly value: unknown; readon
   const failed = (errors: readonly DocumentError[]) => ({ value: null, errors })
   const start = document.range[0]
   if (document.errors.length > 0)
-    return failed(reportedErrors(document).map(({ message, pos }) => ({ message: oneLine(message), offset: pos[0] })))
+    return failed(selectErrors(document).map(({ message, pos }) => ({ message: joinLines(message), offset: pos[0] })))
   if (document.contents === null) return failed([])
   const key = findCollectionKey(document)
   if (key !== undefined) return failed([{ message: COLLECTION_KEY, offset: key }])
@@ -181,17 +182,17 @@ function readValue(document: Document.Parsed): { readonly value: unknown; readon
   try {
     value = document.toJS({ maxAliasCount: MOST_ALIASES })
   } catch (error) {
-    return failed([{ message: oneLine((error as Error).message), offset: start }])
+    return failed([{ message: joinLines((error as Error).message), offset: start }])
   }
   if (value === null) return failed([])
-  const tooMuch = excess(value)
+  const tooMuch = findExcess(value)
   if (tooMuch !== undefined) return failed([{ message: tooMuch, offset: start }])
   const duplicates = duplicateKeys(document.contents).slice(0, MOST_ERRORS)
   if (duplicates.length > 0) return failed(duplicates.map((offset) => ({ message: 'Map keys must be unique', offset })))
   return { value, errors: [] }
 }
 
-function manifestDocument(
+function readManifestDocument(
   document: Document.Parsed,
   value: unknown,
   lineAt: (offset: number) => number,
@@ -225,7 +226,7 @@ export function parseDocuments(text: string): {
 
   const parsed = parseAllDocuments(text, {
     version: '1.1',
-    customTags: tagsAsKubectlHasThem,
+    customTags: adaptTags,
     lineCounter: counter,
     prettyErrors: false,
     logLevel: 'error',
@@ -235,13 +236,13 @@ export function parseDocuments(text: string): {
   for (const document of 'empty' in parsed ? [] : parsed) {
     const { value, errors: found } = readValue(document)
     for (const { message, offset } of found) errors.push({ message, line: lineAt(offset) })
-    if (found.length === 0 && value !== null) documents.push(manifestDocument(document, value, lineAt))
+    if (found.length === 0 && value !== null) documents.push(readManifestDocument(document, value, lineAt))
   }
   return { documents, errors }
 }
 
 /** Tells which limit a value exceeds: its depth (infinite if it contains itself), or its size with aliases expanded. */
-function excess(value: unknown): string | undefined {
+function findExcess(value: unknown): string | undefined {
   let bytes = 0
   const problem = (inner: unknown, depth: number): string | undefined => {
     bytes += NODE + (typeof inner === 'string' ? inner.length : 0)

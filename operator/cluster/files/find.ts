@@ -82,7 +82,7 @@ export interface ManifestWatch {
   close(): void
 }
 
-const fingerprint = (paths: readonly string[]) =>
+const computeFingerprint = (paths: readonly string[]) =>
   findFiles(paths)
     .files.map(({ path }) => {
       const stat = statSync(path, { throwIfNoEntry: false })
@@ -90,7 +90,7 @@ const fingerprint = (paths: readonly string[]) =>
     })
     .join('\n')
 
-const mayMatter = (name: string) => /\.(ya?ml|json)$/i.test(name) || extname(name) === ''
+const isPossibleManifest = (name: string) => /\.(ya?ml|json)$/i.test(name) || extname(name) === ''
 
 /**
  * Calls back once for a burst of changes under the given paths. It watches folders, because editors replace files by
@@ -103,7 +103,7 @@ export function watchManifests(
 ): ManifestWatch {
   const watchers = new Map<string, FSWatcher>()
   const named = new Set(paths.map((path) => basename(path)))
-  let last = fingerprint(paths)
+  let last = computeFingerprint(paths)
   let quiet: NodeJS.Timeout | undefined
 
   const forget = (folder: string) => {
@@ -129,7 +129,7 @@ export function watchManifests(
 
   const checkFiles = (afterEvent: boolean) => {
     follow()
-    const now = fingerprint(paths)
+    const now = computeFingerprint(paths)
     // An event counts in any case: two versions of one length within a tick of the clock have the same fingerprint.
     if (now === last && !afterEvent) return
     last = now
@@ -137,7 +137,7 @@ export function watchManifests(
   }
 
   function schedule(_event: string, name: string | null) {
-    if (name !== null && !mayMatter(name) && !named.has(name)) return
+    if (name !== null && !isPossibleManifest(name) && !named.has(name)) return
     clearTimeout(quiet)
     quiet = setTimeout(checkFiles, quietMs, true)
   }

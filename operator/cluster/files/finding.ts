@@ -19,4 +19,4 @@ export interface ManifestFinding {
   readonly object?: ObjectId
 }
 
-export const objectKey = (id: ObjectId): string => `${id.kind}/${id.namespace}/${id.name}`
+export const formatObjectKey = (id: ObjectId): string => `${id.kind}/${id.namespace}/${id.name}`

@@ -24,7 +24,7 @@ export const parseVersion = (apiVersion: string): string => apiVersion.slice(api
  * Returns the API group of a set of manifests: the chosen one, or the most frequent one (the first of several); objects
  * of others get a finding.
  */
-export function agreedGroup(
+export function agreeOnGroup(
   objects: readonly Record<string, unknown>[],
   isOurKind: (kind: string) => boolean,
   chosen?: string,

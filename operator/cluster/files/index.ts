@@ -1,6 +1,6 @@
 export type { CoreObject } from './core.ts'
 export { type ManifestWatch, watchManifests } from './find.ts'
-export { type ManifestFinding, type ObjectId, objectKey, type Severity } from './finding.ts'
+export { formatObjectKey as objectKey, type ManifestFinding, type ObjectId, type Severity } from './finding.ts'
 export { checkManifests, type Inspection, inspectManifests } from './inspect.ts'
 export { type Planned, planManifests } from './plan.ts'
 export { type Manifest, type ManifestSet, readManifests } from './read.ts'

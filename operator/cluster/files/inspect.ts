@@ -2,7 +2,7 @@ import { applyDefaults, kindNamed, unsupportedFields, validateObject } from '../
 import type { ClusterView, KubernetesObject, SecretPresence } from '../../model/view.ts'
 import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { type ManifestFinding, objectKey } from './finding.ts'
+import { formatObjectKey, type ManifestFinding } from './finding.ts'
 import { type Planned, planFindings, planManifests } from './plan.ts'
 import { type Manifest, type ManifestSet, readManifests } from './read.ts'
 
@@ -99,7 +99,7 @@ const byPlace = (left: ManifestFinding, right: ManifestFinding) =>
   compare(left.pointer ?? '', right.pointer ?? '') ||
   compare(left.message, right.message)
 
-function assumedSecret(manifest: Manifest, namespace: string, name: string): ManifestFinding {
+function noteAssumedSecret(manifest: Manifest, namespace: string, name: string): ManifestFinding {
   const { kind, name: owner } = manifest.id
   return {
     severity: 'note',
@@ -113,8 +113,8 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
 
 /** Leaves out conditions that repeat refused fields, which have findings of their own. */
 function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
-  const reported = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
-  return findings.filter(({ object, pointer }) => !(object && reported.has(`${objectKey(object)} ${pointer}`)))
+  const reported = new Set(unsupported.map(({ object, pointer }) => object && `${formatObjectKey(object)} ${pointer}`))
+  return findings.filter(({ object, pointer }) => !(object && reported.has(`${formatObjectKey(object)} ${pointer}`)))
 }
 
 /** Checks manifests without a cluster: schema, rules, references and plans. The same files give the same bytes. */
@@ -126,7 +126,7 @@ export function inspectManifests(
 ): Inspection {
   const set = readManifests(paths, options.group)
   const { valid, findings } = checkManifests(set)
-  const passed = new Set(valid.map(({ id }) => objectKey(id)))
+  const passed = new Set(valid.map(({ id }) => formatObjectKey(id)))
   const unsupported = findUnsupported(valid)
   const assumed = new Map<string, ManifestFinding>()
   const context: ReconcileContext = {
@@ -140,11 +140,14 @@ export function inspectManifests(
       manifests: valid,
       secrets: set.secrets,
       configMaps: set.configMaps,
-      wrong: [...set.manifests.filter(({ id }) => !passed.has(objectKey(id))).map(({ id }) => id), ...set.refused],
+      wrong: [
+        ...set.manifests.filter(({ id }) => !passed.has(formatObjectKey(id))).map(({ id }) => id),
+        ...set.refused,
+      ],
       adaptView: (view, manifest) =>
         assumeSecrets(view, (namespace, name) => {
           const key = `${manifest.file} ${manifest.id.kind} ${manifest.id.name} ${namespace}/${name}`
-          assumed.set(key, assumedSecret(manifest, namespace, name))
+          assumed.set(key, noteAssumedSecret(manifest, namespace, name))
         }),
     },
     context,

@@ -5,14 +5,14 @@ import { explainedPlan } from '../../reconcile/index.ts'
 import {
   type ConditionProblem,
   conditionProblems,
+  formatProblem,
   type Plan,
   type Problem,
-  problemText,
   type ReconcileContext,
   withoutSecrets,
 } from '../../reconcile/outcome/plan.ts'
 import type { CoreObject } from './core.ts'
-import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
+import { formatObjectKey, type ManifestFinding, type ObjectId } from './finding.ts'
 import type { Manifest } from './read.ts'
 
 export interface Planned {
@@ -63,8 +63,9 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
     return status ? { ...object, status } : object
   }
   const objects = manifests.map(withStatus)
-  const wrong = new Set(input.wrong?.map(objectKey))
-  const isWrong = (kind: string, namespace: string, name: string) => wrong.has(objectKey({ kind, namespace, name }))
+  const wrong = new Set(input.wrong?.map(formatObjectKey))
+  const isWrong = (kind: string, namespace: string, name: string) =>
+    wrong.has(formatObjectKey({ kind, namespace, name }))
   const valid = createView({
     objects,
     secrets: input.secrets.map(({ namespace, name, values }) => ({
@@ -109,24 +110,24 @@ function splitProblem(
   problems: readonly Problem[],
 ): readonly PlacedProblem[] {
   const behind = problems.filter(({ condition }) => condition === said.condition)
-  return behind.length === 0 ? [{ message: said.message }] : placedProblems(object, behind)
+  return behind.length === 0 ? [{ message: said.message }] : placeProblems(object, behind)
 }
 
 /** Returns the problems of an object with their positions. A problem without one is appended to the one before it. */
-function placedProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
+function placeProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
   const placed: { message: string; pointer?: string }[] = []
   for (const problem of problems.map(withoutSecrets)) {
-    const pointer = problem.pointer ?? (problem.about && referenceTo(object, problem.about))
+    const pointer = problem.pointer ?? (problem.about && findReference(object, problem.about))
     const previous = placed.at(-1)
     if (problem.pointer === undefined && problem.about === undefined && previous !== undefined)
-      previous.message += `; ${problemText(problem)}`
+      previous.message += `; ${formatProblem(problem)}`
     else placed.push({ message: problem.message, ...(pointer === undefined ? {} : { pointer }) })
   }
   return placed
 }
 
 /** Returns the pointer of the object's first reference to another one. */
-function referenceTo(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
+function findReference(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
   const declaration = kindNamed(object.kind)
   const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []
   const [first] = all

@@ -6,8 +6,8 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { type CoreObject, checkMetadata, isCoreKind, type ObjectFinding, readCoreObject } from './core.ts'
 import { type ManifestDocument, parseDocuments } from './document.ts'
 import { type FoundFiles, findFiles } from './find.ts'
-import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
-import { agreedGroup, isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
+import { formatObjectKey, type ManifestFinding, type ObjectId } from './finding.ts'
+import { agreeOnGroup, isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
 
 export interface Manifest {
   readonly object: KubernetesObject
@@ -47,7 +47,7 @@ const LONGEST_MESSAGE = 1000
 /** The longest name in a finding. No valid name is longer. */
 const LONGEST_NAME = 300
 
-const shortened = (text: string, length: number) => (text.length > length ? `${text.slice(0, length)}…` : text)
+const shorten = (text: string, length: number) => (text.length > length ? `${text.slice(0, length)}…` : text)
 
 const isList = (value: Record<string, unknown>) =>
   typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
@@ -115,7 +115,7 @@ class Reading {
       this.findings.push({
         severity,
         reason,
-        message: shortened(message, LONGEST_MESSAGE),
+        message: shorten(message, LONGEST_MESSAGE),
         file: candidate.file,
         line: candidate.document.findLine(candidate.base + pointer),
         ...(pointer === '' ? {} : { pointer }),
@@ -135,18 +135,18 @@ class Reading {
     const { metadata } = candidate.value
     const named = isObject(metadata) && typeof metadata['name'] === 'string' ? metadata['name'] : ''
     const namespace = (isObject(metadata) && metadata['namespace']) || 'default'
-    const id = { kind, namespace: shortened(String(namespace), LONGEST_NAME), name: shortened(named, LONGEST_NAME) }
+    const id = { kind, namespace: shorten(String(namespace), LONGEST_NAME), name: shorten(named, LONGEST_NAME) }
     const findings = checkMetadata(metadata, candidate.document, candidate.base)
     this.#add(candidate, findings, id)
     if (findings.length > 0) return
     const place = `${candidate.file}:${candidate.document.findLine(candidate.base)}`
-    const before = this.#places.get(objectKey(id))
+    const before = this.#places.get(formatObjectKey(id))
     if (before) {
       const message = `${kind} ${id.namespace}/${id.name} is already in ${before}`
       this.#add(candidate, [{ severity: 'error', reason: 'Duplicate', message, pointer: '/metadata/name' }], id)
       return
     }
-    this.#places.set(objectKey(id), place)
+    this.#places.set(formatObjectKey(id), place)
     return id
   }
 
@@ -193,7 +193,7 @@ export function readManifests(paths: readonly string[], group?: string): Manifes
   const found = findFiles(paths)
   const reading = new Reading()
   reading.load(found)
-  const own = agreedGroup(
+  const own = agreeOnGroup(
     reading.candidates.map(({ value }) => value),
     (kind) => kindNamed(kind) !== undefined,
     group,
@@ -234,11 +234,11 @@ function classify(object: Readonly<Record<string, unknown>>, group: OwnGroup, na
   if (typeof kind !== 'string') return nothing('error', 'KindInvalid', '/kind', 'must be set')
   if (apiVersion === 'v1' && isCoreKind(kind)) return { is: 'core', kind }
   return parseGroup(apiVersion) === group.name
-    ? ofOurGroup(apiVersion, kind, group)
-    : ofOtherGroup(apiVersion, kind, group)
+    ? classifyOwnGroup(apiVersion, kind, group)
+    : classifyOtherGroup(apiVersion, kind, group)
 }
 
-function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Classified {
+function classifyOwnGroup(apiVersion: string, kind: string, { name }: OwnGroup): Classified {
   if (!kindNamed(kind)) {
     const meant = closest(kind, Object.keys(kinds))
     return nothing(
@@ -257,7 +257,7 @@ function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Class
   )
 }
 
-function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
+function classifyOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
   if (!kindNamed(kind)) return nothing('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
   const name = parseGroup(apiVersion)
   if (name !== '' && !isGroup(name))

@@ -303,7 +303,7 @@ export async function* watch<T>(
   if (response.statusCode !== 200) throw parseWatchError(response.statusCode, await response.body.text())
   response.body.setEncoding('utf8')
   let rest = ''
-  for await (const chunk of untilIdle(response.body as AsyncIterable<string>)) {
+  for await (const chunk of endWhenIdle(response.body as AsyncIterable<string>)) {
     const lines = (rest + chunk).split('\n')
     rest = lines.pop() as string
     for (const line of lines) {
@@ -330,7 +330,7 @@ function parseEvent<T>(line: string): WatchEvent<T> {
   throw new ApiError(status.code ?? 500, status.reason ?? 'Unknown', status.message ?? 'the watch failed')
 }
 
-async function* untilIdle(body: AsyncIterable<string>): AsyncGenerator<string> {
+async function* endWhenIdle(body: AsyncIterable<string>): AsyncGenerator<string> {
   try {
     yield* body
   } catch (error) {

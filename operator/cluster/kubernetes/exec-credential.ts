@@ -67,7 +67,7 @@ async function askPlugin(settings: ExecSettings, cluster: () => object) {
     kind: 'ExecCredential',
     spec: { interactive, ...(provideClusterInfo && { cluster: cluster() }) },
   }
-  return credentialIn(await runPlugin(settings, JSON.stringify(info), interactive), settings)
+  return readCredential(await runPlugin(settings, JSON.stringify(info), interactive), settings)
 }
 
 function isInteractive({ apiVersion, command, interactiveMode }: ExecSettings): boolean {
@@ -109,7 +109,7 @@ async function runPlugin(settings: ExecSettings, info: string, interactive: bool
   return output
 }
 
-function credentialIn(output: string, { apiVersion, command }: ExecSettings) {
+function readCredential(output: string, { apiVersion, command }: ExecSettings) {
   let answer: unknown
   try {
     answer = JSON.parse(output)

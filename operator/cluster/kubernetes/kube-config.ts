@@ -39,7 +39,7 @@ export class PooledKubeConfig extends KubeConfig {
     const { name, plugin, tokenFile, spareToken } = user
     let bearer = tokenFile === undefined ? undefined : tokenIn(tokenFile, spareToken)
     if (plugin !== undefined) {
-      const ofCluster = () => clusterInfo(this.getCurrentCluster())
+      const ofCluster = () => formatClusterInfo(this.getCurrentCluster())
       const { token, cert, key } = await this.#execCredentials.get(name, plugin, ofCluster)
       bearer ??= token
       if (cert !== undefined) Object.assign(options, { cert, key })
@@ -124,7 +124,7 @@ const joinMaterial = (cluster: Cluster | null, { ca, cert, key }: AgentOptions):
   [cluster?.server, ca, cert, key].map(String).join('\n')
 
 /** Returns the cluster information for a plugin (ExecCredential, `spec.cluster`). */
-function clusterInfo(cluster: KubeCluster | null): object {
+function formatClusterInfo(cluster: KubeCluster | null): object {
   const { server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl, execConfig } = cluster ?? { server: '' }
   const ca = caFile === undefined ? caData : readFileSync(caFile).toString('base64')
   return {
@@ -158,7 +158,7 @@ interface LoadOptions {
  */
 export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {}): PooledKubeConfig {
   const config = new PooledKubeConfig()
-  const files = file ? [file] : defaultFiles()
+  const files = file ? [file] : listDefaultFiles()
   const onMissing = (missing: string) => tell?.(`KUBECONFIG names ${missing}, which does not exist: it is ignored`)
   const { clusters, users, contexts, currentContext } = readKubeConfigs({ files, ...(!file && { onMissing }) })
   config.loadFromOptions({ clusters, users, contexts, currentContext: context ?? currentContext })
@@ -167,7 +167,7 @@ export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {
   if (isThere && !config.getCurrentCluster()?.server) {
     throw new Error(`there is no cluster: ${file ?? 'the default kubeconfig'} names none; give --kubeconfig FILE`)
   }
-  const problem = isThere ? problemIn(config) : undefined
+  const problem = isThere ? findProblem(config) : undefined
   if (problem !== undefined) throw new Error(`${file ?? 'the default kubeconfig'}: ${problem}`)
   // kubectl sends no credential of a kubeconfig to a server without TLS.
   if (contexts.length > 0 && isPlain(config.getCurrentCluster())) config.users = config.users.map(withoutCredential)
@@ -180,21 +180,21 @@ const withoutCredential = ({ name, impersonation }: KubeUser): KubeUser => ({
 })
 
 /** Returns the reason why a context can't be used, as kubectl finds it; undefined if there is none. */
-function problemIn(config: KubeConfig): string | undefined {
+function findProblem(config: KubeConfig): string | undefined {
   const { user: name = '', name: context = '' } = config.getContextObject(config.getCurrentContext()) ?? {}
   const user: KubeUser | null = config.getUser(name)
   if (user === null && name !== '') return `the context ${context} names the user ${name}, who is not there`
-  return problemInCluster(config.getCurrentCluster()) ?? (user === null ? undefined : problemInUser(user))
+  return findClusterProblem(config.getCurrentCluster()) ?? (user === null ? undefined : findUserProblem(user))
 }
 
-function problemInCluster(cluster: KubeCluster | null): string | undefined {
+function findClusterProblem(cluster: KubeCluster | null): string | undefined {
   const hasAuthority = (cluster?.caData ?? cluster?.caFile) !== undefined
   return hasAuthority && cluster?.skipTLSVerify === true && !isPlain(cluster)
     ? 'the cluster has a certificate authority and insecure-skip-tls-verify: remove one'
     : undefined
 }
 
-function problemInUser({ name, token, tokenFile, username, password, ...user }: KubeUser): string | undefined {
+function findUserProblem({ name, token, tokenFile, username, password, ...user }: KubeUser): string | undefined {
   if ((token ?? tokenFile) !== undefined && (username ?? password) !== undefined)
     return `the user ${name} has a token and a password: remove one`
   const hasCertificate = (user.certData ?? user.certFile) !== undefined
@@ -207,7 +207,7 @@ const isPlain = (cluster: Cluster | null): boolean => cluster?.server.startsWith
 
 const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 
-function defaultFiles(): readonly string[] {
+function listDefaultFiles(): readonly string[] {
   const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).filter((name) => name !== '')
   if (listed.length > 0) return listed
   const own = join(homedir(), '.kube', 'config')

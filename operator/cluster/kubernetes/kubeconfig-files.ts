@@ -70,44 +70,44 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
   const fields: Fields = isObject(content) ? content : {}
   const folder = dirname(file)
   return {
-    clusters: named(fields['clusters'], 'cluster').map(([name, cluster]) => readCluster(name, cluster, folder)),
-    users: named(fields['users'], 'user').map(([name, user]) => readUser(name, user, folder)),
-    contexts: named(fields['contexts'], 'context').map(([name, context]) => readContext(name, context)),
-    currentContext: textIn(fields, 'current-context') ?? '',
+    clusters: readNamed(fields['clusters'], 'cluster').map(([name, cluster]) => readCluster(name, cluster, folder)),
+    users: readNamed(fields['users'], 'user').map(([name, user]) => readUser(name, user, folder)),
+    contexts: readNamed(fields['contexts'], 'context').map(([name, context]) => readContext(name, context)),
+    currentContext: readText(fields, 'current-context') ?? '',
   }
 }
 
 const isSystemError = (code: string | undefined) => code?.startsWith('E') === true
 
-function named(list: unknown, member: string): [string, Fields][] {
+function readNamed(list: unknown, member: string): [string, Fields][] {
   if (!Array.isArray(list)) return []
   return list.filter(isObject).flatMap((entry): [string, Fields][] => {
-    const name = textIn(entry, 'name')
+    const name = readText(entry, 'name')
     const fields = entry[member]
     return name === undefined ? [] : [[name, isObject(fields) ? fields : {}]]
   })
 }
 
 /** Returns a text, or undefined if it is absent or empty, as in Go. */
-function textIn(fields: Fields, name: string): string | undefined {
+function readText(fields: Fields, name: string): string | undefined {
   const value = fields[name]
   return value === undefined || value === null || value === '' ? undefined : String(value)
 }
 
-const textsIn = (fields: Fields, name: string): readonly string[] => {
+const readTexts = (fields: Fields, name: string): readonly string[] => {
   const value = fields[name]
   return Array.isArray(value) ? value.map(String) : []
 }
 
-function pathIn(fields: Fields, name: string, folder: string): string | undefined {
-  const path = textIn(fields, name)
+function readPath(fields: Fields, name: string, folder: string): string | undefined {
+  const path = readText(fields, name)
   return path === undefined || isAbsolute(path) ? path : join(folder, path)
 }
 
 /** Returns the data, or else the contents of the file. */
-function materialIn(fields: Fields, name: string, folder: string) {
-  const data = textIn(fields, `${name}-data`)
-  const file = data === undefined ? pathIn(fields, name, folder) : undefined
+function readMaterial(fields: Fields, name: string, folder: string) {
+  const data = readText(fields, `${name}-data`)
+  const file = data === undefined ? readPath(fields, name, folder) : undefined
   return { data, file }
 }
 
@@ -115,9 +115,9 @@ const present = <T extends object>(members: T) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
 function readCluster(name: string, fields: Fields, folder: string): KubeCluster {
-  const { data: caData, file: caFile } = materialIn(fields, 'certificate-authority', folder)
+  const { data: caData, file: caFile } = readMaterial(fields, 'certificate-authority', folder)
   const skips = fields['insecure-skip-tls-verify'] === true
-  const given = textIn(fields, 'server') ?? ''
+  const given = readText(fields, 'server') ?? ''
   const server = given === '' || given.includes('://') ? given : `http://${given}`
   return {
     name,
@@ -127,9 +127,9 @@ function readCluster(name: string, fields: Fields, folder: string): KubeCluster 
     ...present({
       caData,
       caFile,
-      tlsServerName: textIn(fields, 'tls-server-name'),
-      proxyUrl: textIn(fields, 'proxy-url'),
-      execConfig: named(fields['extensions'], 'extension').find(
+      tlsServerName: readText(fields, 'tls-server-name'),
+      proxyUrl: readText(fields, 'proxy-url'),
+      execConfig: readNamed(fields['extensions'], 'extension').find(
         ([key]) => key === 'client.authentication.k8s.io/exec',
       )?.[1],
     }),
@@ -137,10 +137,10 @@ function readCluster(name: string, fields: Fields, folder: string): KubeCluster 
 }
 
 function readUser(name: string, fields: Fields, folder: string): KubeUser {
-  const { data: certData, file: certFile } = materialIn(fields, 'client-certificate', folder)
-  const { data: keyData, file: keyFile } = materialIn(fields, 'client-key', folder)
-  const tokenFile = pathIn(fields, 'tokenFile', folder)
-  const token = textIn(fields, 'token')
+  const { data: certData, file: certFile } = readMaterial(fields, 'client-certificate', folder)
+  const { data: keyData, file: keyFile } = readMaterial(fields, 'client-key', folder)
+  const tokenFile = readPath(fields, 'tokenFile', folder)
+  const token = readText(fields, 'token')
   const authProvider = fields['auth-provider']
   return {
     name,
@@ -153,8 +153,8 @@ function readUser(name: string, fields: Fields, folder: string): KubeUser {
       token: tokenFile === undefined ? token : undefined,
       tokenFile,
       spareToken: tokenFile === undefined ? undefined : token,
-      username: textIn(fields, 'username'),
-      password: textIn(fields, 'password'),
+      username: readText(fields, 'username'),
+      password: readText(fields, 'password'),
       authProvider: isObject(authProvider) ? authProvider : undefined,
       plugin: readPlugin(fields['exec'], folder),
     }),
@@ -163,13 +163,13 @@ function readUser(name: string, fields: Fields, folder: string): KubeUser {
 
 function readImpersonation(fields: Fields): KubeUser['impersonation'] {
   const extra = isObject(fields['as-user-extra']) ? fields['as-user-extra'] : {}
-  const groups = textsIn(fields, 'as-groups')
+  const groups = readTexts(fields, 'as-groups')
   return present({
-    'Impersonate-User': textIn(fields, 'as'),
-    'Impersonate-Uid': textIn(fields, 'as-uid'),
+    'Impersonate-User': readText(fields, 'as'),
+    'Impersonate-Uid': readText(fields, 'as-uid'),
     'Impersonate-Group': groups.length > 0 ? groups : undefined,
     ...Object.fromEntries(
-      Object.keys(extra).map((key) => [`Impersonate-Extra-${encodeURIComponent(key)}`, textsIn(extra, key)]),
+      Object.keys(extra).map((key) => [`Impersonate-Extra-${encodeURIComponent(key)}`, readTexts(extra, key)]),
     ),
   }) as KubeUser['impersonation']
 }
@@ -177,25 +177,25 @@ function readImpersonation(fields: Fields): KubeUser['impersonation'] {
 /** Reads the plugin. A command with a slash is relative to the kubeconfig; one without is searched in PATH. */
 function readPlugin(exec: unknown, folder: string): ExecSettings | undefined {
   if (!isObject(exec)) return undefined
-  const command = textIn(exec, 'command') ?? ''
+  const command = readText(exec, 'command') ?? ''
   const variables = Array.isArray(exec['env']) ? exec['env'].filter(isObject) : []
   return {
-    apiVersion: textIn(exec, 'apiVersion') ?? '',
+    apiVersion: readText(exec, 'apiVersion') ?? '',
     command: command.includes('/') && !isAbsolute(command) ? join(folder, command) : command,
-    args: textsIn(exec, 'args'),
-    env: Object.fromEntries(variables.map((one) => [textIn(one, 'name') ?? '', textIn(one, 'value') ?? ''])),
-    installHint: textIn(exec, 'installHint'),
+    args: readTexts(exec, 'args'),
+    env: Object.fromEntries(variables.map((one) => [readText(one, 'name') ?? '', readText(one, 'value') ?? ''])),
+    installHint: readText(exec, 'installHint'),
     provideClusterInfo: exec['provideClusterInfo'] === true,
-    interactiveMode: textIn(exec, 'interactiveMode'),
+    interactiveMode: readText(exec, 'interactiveMode'),
   }
 }
 
 function readContext(name: string, fields: Fields): Context {
-  const namespace = textIn(fields, 'namespace')
+  const namespace = readText(fields, 'namespace')
   return {
     name,
-    cluster: textIn(fields, 'cluster') ?? '',
-    user: textIn(fields, 'user') ?? '',
+    cluster: readText(fields, 'cluster') ?? '',
+    user: readText(fields, 'user') ?? '',
     ...(namespace !== undefined && { namespace }),
   }
 }

@@ -16,8 +16,8 @@ import { redisKeyPrefix } from '../../../dataplane/config/check/redis.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
-import { type Conditions, joined, type ProblemDetail, type Problems } from '../outcome/plan.ts'
-import { type MountPlace, mounted, type Resolver, redisSettings } from '../references/references.ts'
+import { type Conditions, formatProblems, type ProblemDetail, type Problems } from '../outcome/plan.ts'
+import { buildRedis, type MountPlace, mountSettings, type Resolver } from '../references/references.ts'
 
 export type AuthServerSpec = Static<ReturnType<typeof block.authServer>>
 
@@ -30,14 +30,14 @@ interface Owner {
  * Builds the authorization server's block of the configuration, with mounted files for references. `at`: the pointer to
  * the spec.
  */
-export function authServerSettings(
+export function buildAuthServerSettings(
   spec: AuthServerSpec,
   { owner, at }: { readonly owner: Owner; readonly at: string },
   resolver: Resolver,
   mounts: Mounts,
 ): AuthServerConfig {
   const place = { at, resolver, mounts }
-  const { upstreamProviders, ...settings } = mounted(block.authServerSettings, spec, place)
+  const { upstreamProviders, ...settings } = mountSettings(block.authServerSettings, spec, place)
   return {
     ...settings,
     upstreamProviders: (upstreamProviders ?? []).map(({ loginPolicy, tokensPer, ...provider }) => ({
@@ -64,7 +64,7 @@ function buildStorage(
 ): Pick<AuthServerConfig, 'storage'> {
   if (type !== 'redis' || redis === undefined) return {}
   const keyPrefix = redisKeyPrefix({ kind, ...metadata })
-  return { storage: { type, keyPrefix, redis: redisSettings(redis, 0, { ...place, at: `${at}/storage/redis` }) } }
+  return { storage: { type, keyPrefix, redis: buildRedis(redis, 0, { ...place, at: `${at}/storage/redis` }) } }
 }
 
 interface Checked {
@@ -88,7 +88,7 @@ export function checkIssuer(
 }
 
 /** Lists the settings because of which each pod has keys and logins of its own, which end with it. */
-function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
+function listUnshared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
   return [
     ...(!signingKeySecretRefs?.length ? ['signingKeySecretRefs is not set'] : []),
     ...(!hmacSecretRefs?.length ? ['hmacSecretRefs is not set'] : []),
@@ -97,7 +97,7 @@ function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServer
 }
 
 export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined, problems: Problems): void {
-  const own = notShared(spec)
+  const own = listUnshared(spec)
   if (own.length === 0 || (replicas ?? 1) <= 1) return
   problems.add('Valid', 'AuthServerNotShared', {
     pointer: '/spec/replicas',
@@ -120,7 +120,7 @@ export function warnOfLosses(
   { at, running = 1 }: { readonly at: string; readonly running?: number | undefined },
   conditions: Conditions,
 ): void {
-  const own = spec === undefined ? [] : notShared(spec)
+  const own = spec === undefined ? [] : listUnshared(spec)
   if (own.length === 0) return
   const several = running > 1 ? `; each of ${running} pods has logins of its own, so most requests fail` : ''
   const message = `${at}: ${own.join(', ')}: after a restart all users log in again${several}`
@@ -128,7 +128,7 @@ export function warnOfLosses(
 }
 
 /** Returns what is wrong with policies that read a caller's login at a provider. */
-export function judgedProviderProblem(
+export function findJudgedProviderProblem(
   name: string,
   server: Pick<AuthServerConfig, 'upstreamProviders' | 'primaryProviders'> | undefined,
 ): string | undefined {
@@ -208,32 +208,32 @@ export function reportGrants(
   const placed = ({ pointer, message }: ProblemDetail) => ({ pointer: `${at}${pointer}`, message })
   const found = [
     ['GrantConflict', conflictFindings(spec as Parameters<typeof conflictFindings>[0], '')],
-    ['NotSupported', notServed(spec)],
-    ['BroadWorkload', broadRules(spec)],
-    ['LinksUnreachable', unreachable(spec, backends)],
+    ['NotSupported', findUnserved(spec)],
+    ['BroadWorkload', findBroadRules(spec)],
+    ['LinksUnreachable', findUnreachable(spec, backends)],
   ] as const
   const first = found.find(([, problems]) => problems.length > 0)
   const all = found.flatMap(([, problems]) => problems.map(placed))
-  if (first !== undefined) conditions.set('GrantsValid', 'False', first[0], joined(all))
+  if (first !== undefined) conditions.set('GrantsValid', 'False', first[0], formatProblems(all))
   else conditions.set('GrantsValid', 'True', 'GrantsValid', '')
 }
 
-function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
+function findUnserved({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
   const isX509 = (methods: readonly string[]) => methods.includes('spiffe_x509')
-  const noX509 = (pointer: string) => ({ pointer, message: 'SPIFFE over X.509 is not supported' })
+  const reportX509 = (pointer: string) => ({ pointer, message: 'SPIFFE over X.509 is not supported' })
   return [
     ...spiffeTrustDomains.flatMap(({ methods, bundleSource: { type, endpoint } }, index) => {
       const pointer = `/spiffeTrustDomains/${index}`
       return [
-        ...(isX509(methods) ? [noX509(`${pointer}/methods`)] : []),
+        ...(isX509(methods) ? [reportX509(`${pointer}/methods`)] : []),
         ...(type === 'workload_api'
           ? [{ pointer: `${pointer}/bundleSource/type`, message: 'the workload API is not supported' }]
           : []),
-        ...(endpoint?.profile === 'https_spiffe' ? [noX509(`${pointer}/bundleSource/endpoint/profile`)] : []),
+        ...(endpoint?.profile === 'https_spiffe' ? [reportX509(`${pointer}/bundleSource/endpoint/profile`)] : []),
       ]
     }),
     ...(inboundGrants?.spiffeClientAuth ?? []).flatMap(({ methods }, index) =>
-      isX509(methods) ? [noX509(`/inboundGrants/spiffeClientAuth/${index}/methods`)] : [],
+      isX509(methods) ? [reportX509(`/inboundGrants/spiffeClientAuth/${index}/methods`)] : [],
     ),
   ]
 }
@@ -242,7 +242,7 @@ function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): 
 const MOST_NAMED = 5
 
 /** Finds providers whose tokens belong to logins, although callers without a login need them for a backend. */
-function unreachable(spec: AuthServerSpec, backends: readonly Served[]): readonly ProblemDetail[] {
+function findUnreachable(spec: AuthServerSpec, backends: readonly Served[]): readonly ProblemDetail[] {
   const { upstreamProviders = [], trustedIssuers = [], inboundGrants: grants } = spec
   const isWithoutLogin =
     trustedIssuers.some(({ jwtBearerGrant }) => jwtBearerGrant !== undefined) ||
@@ -266,12 +266,12 @@ interface Rule {
 }
 
 /** Finds rules that admit the ServiceAccount `default`, which every pod without an account has, without naming it. */
-function broadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
-  const told = ({ name }: Rule) =>
+function findBroadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
+  const formatRule = ({ name }: Rule) =>
     `the rule ${JSON.stringify(name)} admits the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
   const found = (at: string, rules: readonly Rule[] = []) =>
     rules.flatMap((rule, index) =>
-      isBroad(rule) ? [{ pointer: `${at}/subjectRules/${index}`, message: told(rule) }] : [],
+      isBroad(rule) ? [{ pointer: `${at}/subjectRules/${index}`, message: formatRule(rule) }] : [],
     )
   const policies = inboundGrants?.jwtBearer?.issuerPolicies ?? []
   return [

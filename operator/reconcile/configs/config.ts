@@ -4,7 +4,7 @@ import { hashValue } from '../../render/object/canonical.ts'
 import {
   type Conditions,
   type ExplainedPlan,
-  joined,
+  formatProblems,
   type PlannedEvent,
   type ProblemDetail,
   type Problems,
@@ -16,24 +16,24 @@ import {
 } from '../outcome/plan.ts'
 import { type CheckConfig, startResolver } from '../references/references.ts'
 
-const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
+const formatObjectName = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
 
 /** The highest number of objects that a message names as blocking a deletion. */
 const NAMED = 20
 
-function holders(referrers: readonly ObjectName[]): string {
+function formatHolders(referrers: readonly ObjectName[]): string {
   const rest = referrers.length - NAMED
-  return `still used by ${referrers.slice(0, NAMED).map(naming).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+  return `still used by ${referrers.slice(0, NAMED).map(formatObjectName).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
 /** Sets `DeletionBlocked` while another object still names one that is being deleted. Returns the event for it. */
-export function deletionBlocked(
+export function reportBlockedDeletion(
   object: { readonly metadata: { readonly deletionTimestamp?: string } },
   referrers: readonly ObjectName[],
   conditions: Conditions,
 ): readonly PlannedEvent[] {
   if (object.metadata.deletionTimestamp === undefined || referrers.length === 0) return []
-  const message = holders(referrers)
+  const message = formatHolders(referrers)
   conditions.set('DeletionBlocked', 'True', 'StillReferenced', message)
   return [{ type: 'Warning', reason: 'DeletionBlocked', message }]
 }
@@ -42,9 +42,10 @@ export function deletionBlocked(
 export function setReadiness(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
   const invalid = problems.of('Valid')
   const missing = problems.of('ReferencesResolved')
-  if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', joined(invalid))
+  if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', formatProblems(invalid))
   else conditions.set('Valid', 'True', 'ConfigValid', '')
-  if (missing.length > 0) conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', joined(missing))
+  if (missing.length > 0)
+    conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', formatProblems(missing))
   else conditions.set('ReferencesResolved', 'True', 'AllFound', '')
   const all = problems.all()
   const reason = all[0]?.reason
@@ -52,7 +53,7 @@ export function setReadiness(problems: Problems, conditions: Conditions): readon
     conditions.set('Ready', 'True', 'Ready', '')
     return []
   }
-  const message = joined(all)
+  const message = formatProblems(all)
   conditions.set('Ready', 'False', reason, message)
   // kstatus: `Stalled` means that waiting won't help. A missing reference may still appear.
   if (invalid.length > 0) conditions.set('Stalled', 'True', reason, message)
@@ -94,7 +95,7 @@ export function planConfig<K extends KindDeclaration>(
     report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)
     const configHash = hashValue(object.spec)
-    const events = [...setReadiness(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
+    const events = [...setReadiness(problems, conditions), ...reportBlockedDeletion(object, referrers, conditions)]
     return {
       children: [],
       status: {

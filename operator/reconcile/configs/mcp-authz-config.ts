@@ -5,15 +5,15 @@ import type { Static } from '../../../crds/settings/schema.ts'
 import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { checkSupported } from '../outcome/findings.ts'
-import { type Conditions, joined, type ProblemDetail } from '../outcome/plan.ts'
-import { type CheckConfig, type KeyRef, type Resolver, referencedConfig } from '../references/references.ts'
-import { judgedProviderProblem } from './auth-server.ts'
+import { type Conditions, formatProblems, type ProblemDetail } from '../outcome/plan.ts'
+import { type CheckConfig, findConfig, type KeyRef, type Resolver } from '../references/references.ts'
+import { findJudgedProviderProblem } from './auth-server.ts'
 import { planConfig } from './config.ts'
 
 const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems }) => {
   checkSupported(mcpAuthzConfig, object, problems)
   if (object.spec.type !== 'cedarv1') return
-  const settings = cedarSettings(object.spec.config, '/spec/config')
+  const settings = readCedarSettings(object.spec.config, '/spec/config')
   for (const detail of settings.problems) problems.add('Valid', 'ConfigInvalid', detail)
 }
 
@@ -30,14 +30,14 @@ export interface AuthzFields {
  * Builds the policies of a workload. Unavailable policies are a problem: running pods keep theirs, and a workload is
  * never served without them.
  */
-export function authzSettings(
+export function buildAuthzSettings(
   fields: AuthzFields,
   { at, authServer }: { readonly at: string; readonly authServer?: GatewayConfig['authServer'] },
   resolver: Resolver,
 ): Pick<GatewayConfig, 'authz'> {
   const found = buildPolicies(fields, at, resolver)
   const provider = found.authz?.primaryUpstreamProvider
-  const problem = provider === undefined ? undefined : judgedProviderProblem(provider, authServer)
+  const problem = provider === undefined ? undefined : findJudgedProviderProblem(provider, authServer)
   const pointer = `${at}/${fields.authzConfigRef === undefined ? 'authzConfig' : 'authzConfigRef'}`
   if (problem !== undefined) resolver.problems.add('Valid', 'UpstreamProviderUnknown', { pointer, message: problem })
   return found
@@ -45,14 +45,14 @@ export function authzSettings(
 
 function buildPolicies(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
   const { authzConfig, authzConfigRef } = fields
-  if (authzConfigRef !== undefined) return sharedAuthz(authzConfigRef.name, resolver)
+  if (authzConfigRef !== undefined) return readSharedAuthz(authzConfigRef.name, resolver)
   if (authzConfig === undefined) return {}
   const { type, configMap, inline, groupClaimName, roleClaimName, groupEntityType } = authzConfig
   const claims = pickDefined({ groupClaimName, roleClaimName, groupEntityType })
-  if (type === 'configMap' && configMap !== undefined) return authzInConfigMap(configMap, claims, resolver)
+  if (type === 'configMap' && configMap !== undefined) return readAuthzConfigMap(configMap, claims, resolver)
   const { policies, entitiesJson, primaryUpstreamProvider: provider } = inline ?? { policies: [], entitiesJson: '[]' }
   const source = { policies, entitiesJson, ...(provider === undefined ? {} : { primaryUpstreamProvider: provider }) }
-  const { authz, problems } = cedarSettings({ ...source, ...claims }, `${at}/authzConfig/inline`)
+  const { authz, problems } = readCedarSettings({ ...source, ...claims }, `${at}/authzConfig/inline`)
   for (const detail of problems) resolver.problems.add('Valid', 'ConfigInvalid', detail)
   return authz === undefined ? {} : { authz }
 }
@@ -60,18 +60,18 @@ function buildPolicies(fields: AuthzFields, at: string, resolver: Resolver): Pic
 const pickDefined = (fields: object): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
 
-function sharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
-  const config = referencedConfig({ kind: mcpAuthzConfig, check: checkAuthzConfig }, name, resolver)
-  const authz = config && cedarSettings(config.spec.config, '/spec/config').authz
+function readSharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+  const config = findConfig({ kind: mcpAuthzConfig, check: checkAuthzConfig }, name, resolver)
+  const authz = config && readCedarSettings(config.spec.config, '/spec/config').authz
   return authz === undefined ? {} : { authz }
 }
 
-function authzInConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+function readAuthzConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
   const text = resolver.configMapKey(ref)
   if (text === undefined) return {}
-  const { authz, problems } = cedarFile(text)
+  const { authz, problems } = parseCedarFile(text)
   const about = { kind: 'ConfigMap', name: ref.name }
-  const message = `ConfigMap ${JSON.stringify(ref.name)}, ${ref.key}: ${joined(problems)}`
+  const message = `ConfigMap ${JSON.stringify(ref.name)}, ${ref.key}: ${formatProblems(problems)}`
   if (problems.length > 0) resolver.problems.add('ReferencesResolved', 'ReferenceInvalid', { about, message })
   return authz === undefined ? {} : { authz: { ...authz, ...claims } }
 }
@@ -105,10 +105,10 @@ interface CedarSettings {
 }
 
 /** Reads the engine's settings, a value of any shape, at the pointer `at`. */
-function cedarSettings(value: unknown, at: string): CedarSettings {
+function readCedarSettings(value: unknown, at: string): CedarSettings {
   if (!isObject(value)) return invalid([{ pointer: at, joint: ' ', message: 'must be an object' }])
   const { settings, problems } = named(value, at)
-  problems.push(...shapeProblems(settings, at))
+  problems.push(...checkShape(settings, at))
   if (problems.length > 0) return invalid(problems)
   const authz = buildAuthz(settings as unknown as AuthzConfig)
   const found = authzFindings(authz, at)
@@ -133,7 +133,7 @@ function named(value: Readonly<Record<string, unknown>>, at: string) {
 
 const invalid = (problems: readonly ProblemDetail[]): CedarSettings => ({ authz: undefined, problems })
 
-function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>, at: string): ProblemDetail[] {
+function checkShape({ policies, ...texts }: Readonly<Record<string, unknown>>, at: string): ProblemDetail[] {
   const isList = Array.isArray(policies) && policies.length > 0
   const problems: ProblemDetail[] = []
   if (!isList || policies.some((policy) => typeof policy !== 'string' || policy === ''))
@@ -156,7 +156,7 @@ function buildAuthz(settings: AuthzConfig): AuthzConfig {
 }
 
 /** Reads the settings in a file: plain, or in the form of the widely used gateway (`version`, `type`, `cedar`). */
-function cedarFile(text: string): CedarSettings {
+function parseCedarFile(text: string): CedarSettings {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -165,7 +165,8 @@ function cedarFile(text: string): CedarSettings {
   }
   const repeated = repeatedKey(text)
   if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'is set twice' }])
-  if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value)) return cedarSettings(value, '')
+  if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value))
+    return readCedarSettings(value, '')
   const { version, type, cedar, ...others } = value
   const [other] = Object.keys(others)
   if (other !== undefined)
@@ -173,7 +174,7 @@ function cedarFile(text: string): CedarSettings {
   if (type !== 'cedarv1') return invalid([{ pointer: '/type', joint: ' ', message: 'must be cedarv1' }])
   if (version !== undefined && version !== '1.0' && version !== 'v1' && version !== '1')
     return invalid([{ pointer: '/version', joint: ' ', message: 'must be "1.0"' }])
-  return cedarSettings(cedar, '/cedar')
+  return readCedarSettings(cedar, '/cedar')
 }
 
 const QUOTE = 0x22

@@ -13,10 +13,10 @@ import {
 } from '../../../dataplane/config/check/credential.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
+import { checkSupported, noteInvalid, type Places, validatePart } from '../outcome/findings.ts'
 import type { ProblemDetail } from '../outcome/plan.ts'
-import { type CheckConfig, caBundleFound, type KeyRef, mounted, type Resolver } from '../references/references.ts'
-import { type AuthServerSpec, authServerSettings, reportGrants } from './auth-server.ts'
+import { type CheckConfig, hasCaBundle, type KeyRef, mountSettings, type Resolver } from '../references/references.ts'
+import { type AuthServerSpec, buildAuthServerSettings, reportGrants } from './auth-server.ts'
 import { planConfig } from './config.ts'
 
 export type CredentialSettings = Pick<BackendConfig, 'headerFiles' | 'credential'>
@@ -32,11 +32,11 @@ export const findProvider = (credential: Credential | undefined): string | undef
   credential?.awsSts?.subjectProviderName
 
 /** Returns the backends of a configuration, each with the upstream provider that its credential needs. */
-export const providersServed = (config: Pick<GatewayConfig, 'backends'> | undefined) =>
+export const listProviders = (config: Pick<GatewayConfig, 'backends'> | undefined) =>
   (config?.backends ?? []).map(({ name, credential }) => ({ name, provider: findProvider(credential) }))
 
 /** Builds the settings of the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. */
-export function credentialSettings(
+export function buildCredentialSettings(
   { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa, awsSts }: Spec,
   resolver: Resolver,
   mounts: Mounts,
@@ -51,11 +51,11 @@ export function credentialSettings(
   }
   if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
   const place = { at: `/spec/${type}`, resolver, mounts }
-  if (type === 'xaa' && xaa) return { credential: { type, xaa: mounted(blocks.crossAppAccess, xaa, place) } }
+  if (type === 'xaa' && xaa) return { credential: { type, xaa: mountSettings(blocks.crossAppAccess, xaa, place) } }
   if (type === 'tokenExchange' && tokenExchange)
-    return { credential: { type, tokenExchange: mounted(blocks.tokenExchange, tokenExchange, place) } }
+    return { credential: { type, tokenExchange: mountSettings(blocks.tokenExchange, tokenExchange, place) } }
   if (type !== 'awsSts' || !awsSts) return {}
-  const { roleClaim, ...settings } = mounted(blocks.awsSts, awsSts, place)
+  const { roleClaim, ...settings } = mountSettings(blocks.awsSts, awsSts, place)
   // The claim has a default. The file omits it if no role depends on it.
   const chosenBy = roleClaim === '' || choosesByClaim(settings.roleMappings) ? { roleClaim } : {}
   return { credential: { type, awsSts: { ...settings, ...chosenBy } } }
@@ -73,9 +73,9 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type === 'awsSts' && awsSts) noteInvalid(awsStsFindings(awsSts, '/spec/awsSts'), resolver.problems)
   if (type === 'xaa' && xaa) noteInvalid(xaaFindings(xaa, '/spec/xaa'), resolver.problems)
   if (resolver.problems.none && type !== 'embeddedAuthServer') {
-    const settings = credentialSettings(object.spec, resolver, startMounts(''))
+    const settings = buildCredentialSettings(object.spec, resolver, startMounts(''))
     noteInvalid(
-      partFindings({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES),
+      validatePart({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES),
       resolver.problems,
     )
   }
@@ -92,16 +92,16 @@ function checkTokenExchange(
   resolver: Resolver,
 ): void {
   const at = '/spec/tokenExchange'
-  if (exchange.caBundleRef) caBundleFound(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
+  if (exchange.caBundleRef) hasCaBundle(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
   noteInvalid(tokenClientFindings(exchange, at), resolver.problems)
 }
 
 /** Checks what can be wrong with an authorization server in any workload. */
 function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resolver: Resolver): void {
   const at = '/spec/embeddedAuthServer'
-  const authServer = authServerSettings(spec, { owner, at }, resolver, startMounts(''))
+  const authServer = buildAuthServerSettings(spec, { owner, at }, resolver, startMounts(''))
   noteInvalid(authServerOwnFindings(authServer, at), resolver.problems)
-  if (resolver.problems.none) noteInvalid(partFindings({ authServer }, { '/authServer': at }), resolver.problems)
+  if (resolver.problems.none) noteInvalid(validatePart({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
 const findUnused = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
@@ -124,21 +124,21 @@ export const reconcileMcpExternalAuthConfig = planConfig(
 )
 
 /** Yields every Secret key that a value names. The schema shows where: an object whose `name` refers to a Secret. */
-function* secretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
+function* findSecretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
   if (Array.isArray(value)) {
-    for (const item of value) if (node.items) yield* secretKeys(node.items, item)
+    for (const item of value) if (node.items) yield* findSecretKeys(node.items, item)
   } else if (isObject(value)) {
     const { name, key } = value
     if (node.properties?.['name']?.refersTo === 'Secret' && typeof name === 'string' && typeof key === 'string')
       yield { name, key }
     for (const [field, inner] of Object.entries(value)) {
       const child = childSchema(node, field)
-      if (child) yield* secretKeys(child, inner)
+      if (child) yield* findSecretKeys(child, inner)
     }
   }
 }
 
 /** Records every Secret and key that an object names anywhere and that is missing. */
 function checkSecrets<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, resolver: Resolver): void {
-  for (const ref of secretKeys(kind.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
+  for (const ref of findSecretKeys(kind.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
 }

@@ -19,9 +19,9 @@ import {
 } from '../../../dataplane/config/check/token-path.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { checkSupported, noteInvalid, type Places, partFindings } from '../outcome/findings.ts'
+import { checkSupported, noteInvalid, type Places, validatePart } from '../outcome/findings.ts'
 import type { ProblemDetail, Problems } from '../outcome/plan.ts'
-import { type CheckConfig, caBundleFound, mounted, type Resolver, referencedConfig } from '../references/references.ts'
+import { type CheckConfig, findConfig, hasCaBundle, mountSettings, type Resolver } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {
@@ -38,8 +38,8 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
   if (!problems.none) return
-  const oidc = { ...issuerSettings(object, resolver, startMounts('')), audience: 'any' }
-  noteInvalid(partFindings({ incomingAuth: { type: 'oidc', oidc } }, buildPlaces(type)), problems)
+  const oidc = { ...buildIssuerSettings(object, resolver, startMounts('')), audience: 'any' }
+  noteInvalid(validatePart({ incomingAuth: { type: 'oidc', oidc } }, buildPlaces(type)), problems)
 }
 
 const buildPlaces = (type: MCPOIDCConfig['spec']['type']): Places => ({
@@ -82,7 +82,7 @@ type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
 
 function checkInline(inline: Inline, invalid: Invalid, resolver: Resolver): void {
   const { caBundleRef, clientSecretRef, clientId, introspectionUrl, jwksAuthTokenPath: token } = inline
-  if (caBundleRef) caBundleFound(caBundleRef, '/spec/inline/caBundleRef', resolver)
+  if (caBundleRef) hasCaBundle(caBundleRef, '/spec/inline/caBundleRef', resolver)
   if (clientSecretRef) resolver.secretKey(clientSecretRef)
   if (clientSecretRef && clientId === undefined) invalid('/spec/inline/clientId', 'must be set with clientSecretRef')
   if (introspectionUrl !== undefined && !clientSecretRef)
@@ -175,7 +175,7 @@ function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, 
 }
 
 /** Builds the settings of the API server as the source of the keys; `url` is the API server's, if configured. */
-function clusterSettings(
+function buildClusterSettings(
   url: string | undefined,
   caFile: string | undefined,
   mounts: Mounts,
@@ -200,7 +200,7 @@ const isOwn = ({ spec }: MCPOIDCConfig, issuer: string | undefined): boolean =>
  * Returns the fields of the config that a workload ignores because it is the issuer itself. `pointer`: the field that
  * names the config.
  */
-export function unusedByIssuer(
+export function findUnusedByIssuer(
   ref: { readonly name: string } | undefined,
   { issuer, pointer }: { readonly issuer: string | undefined; readonly pointer: string },
   { view, namespace }: Pick<Resolver, 'view' | 'namespace'>,
@@ -214,14 +214,14 @@ export function unusedByIssuer(
   }))
 }
 
-function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
+function buildIssuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
   const { inline, kubernetesServiceAccount: cluster } = config.spec
-  if (config.spec.type === 'inline') return inline ? inlineSettings(inline, resolver, mounts) : {}
+  if (config.spec.type === 'inline') return inline ? buildInlineSettings(inline, resolver, mounts) : {}
   const { issuer, jwksUrl, useClusterAuth, introspectionUrl, serviceAccount, namespace } = cluster ?? {}
   return {
     ...(issuer === undefined ? {} : { issuer }),
     ...(jwksUrl === undefined ? {} : { jwksUrl }),
-    ...(useClusterAuth ? clusterSettings(jwksUrl, undefined, mounts) : {}),
+    ...(useClusterAuth ? buildClusterSettings(jwksUrl, undefined, mounts) : {}),
     ...(introspectionUrl === undefined ? {} : { introspection: { url: introspectionUrl } }),
     ...(serviceAccount === undefined && namespace === undefined
       ? {}
@@ -234,15 +234,15 @@ function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mount
   }
 }
 
-function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
-  const file = mounted(oidcIssuer, inline, { at: '/spec/inline', resolver, mounts })
+function buildInlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
+  const file = mountSettings(oidcIssuer, inline, { at: '/spec/inline', resolver, mounts })
   const { introspectionUrl: url, clientId, clientSecretFile, ...settings } = file
   const { caBundleFile, bearerTokenFile, audienceClaim, ...others } = settings
   const isClusters = bearerTokenFile === SERVICE_ACCOUNT_TOKEN
   return {
     ...others,
     ...(audienceClaim === undefined || audienceClaim === 'aud' ? {} : { audienceClaim }),
-    ...(isClusters ? clusterSettings(inline.jwksUrl ?? inline.issuer, caBundleFile, mounts) : {}),
+    ...(isClusters ? buildClusterSettings(inline.jwksUrl ?? inline.issuer, caBundleFile, mounts) : {}),
     ...(isClusters || caBundleFile === undefined ? {} : { caBundleFile }),
     ...(isClusters || bearerTokenFile === undefined ? {} : { bearerTokenFile }),
     // Introspection needs a client secret. A client id alone has no effect.
@@ -262,19 +262,19 @@ function withoutOthers(config: MCPOIDCConfig): MCPOIDCConfig {
  * Builds the token validation of a gateway or proxy. `besides`: the other field for the audience. `ownIssuer`: of the
  * workload's own authorization server. Undefined, with problems recorded, if the config is unavailable.
  */
-export function oidcSettings(
+export function buildOidc(
   ref: OidcReference,
   { besides, ownIssuer }: { readonly besides?: string | undefined; readonly ownIssuer: string | undefined },
   resolver: Resolver,
   mounts: Mounts,
 ): OidcConfig | undefined {
-  const config = referencedConfig({ kind: mcpOidcConfig, check: checkOidcConfig }, ref.name, resolver)
+  const config = findConfig({ kind: mcpOidcConfig, check: checkOidcConfig }, ref.name, resolver)
   if (!config) return undefined
   const audience = chooseAudience(config, ref, besides, resolver.problems)
   if (audience === undefined) return undefined
   checkResource(ref, config, resolver.problems)
   return {
-    ...issuerSettings(isOwn(config, ownIssuer) ? withoutOthers(config) : config, resolver, mounts),
+    ...buildIssuerSettings(isOwn(config, ownIssuer) ? withoutOthers(config) : config, resolver, mounts),
     audience,
     ...(ref.scopes === undefined ? {} : { scopes: [...ref.scopes] }),
   }

@@ -8,7 +8,7 @@ import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
 import {
   type Conditions,
   type ExplainedPlan,
-  joined,
+  formatProblems,
   type PlannedEvent,
   type Problems,
   type ReconcileContext,
@@ -46,7 +46,7 @@ function checkPins({ spec }: MCPPin, problems: Problems): void {
 }
 
 /** Returns the MCPPins of a server, by name. One that is being deleted approves nothing any more. */
-const pinsFor = (view: ClusterView, { kind, namespace, name }: Target): readonly MCPPin[] =>
+const findPins = (view: ClusterView, { kind, namespace, name }: Target): readonly MCPPin[] =>
   view.referrers(kinds[kind], namespace, name).flatMap((referrer) => {
     const pin = referrer.kind === 'MCPPin' ? view.get(mcpPin, namespace, referrer.name) : undefined
     return pin === undefined || pin.metadata.deletionTimestamp !== undefined ? [] : [pin]
@@ -121,9 +121,9 @@ export const readGatewayPinning = (config: { readonly pinning?: GatewayPinning }
 const STRICTEST_LAST = ['disabled', 'report', 'enforce'] as const
 const STRICTEST_FIRST = ['withhold', 'bare', 'allow'] as const
 
-export const pinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode => spec.pinning?.mode ?? 'disabled'
+export const readPinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode => spec.pinning?.mode ?? 'disabled'
 
-const stricter = (one: PinningMode, other: PinningMode): PinningMode =>
+const chooseStricter = (one: PinningMode, other: PinningMode): PinningMode =>
   STRICTEST_LAST.indexOf(one) > STRICTEST_LAST.indexOf(other) ? one : other
 
 function add(into: Map<string, Set<string>>, name: string, digests: readonly string[]): void {
@@ -132,7 +132,7 @@ function add(into: Map<string, Set<string>>, name: string, digests: readonly str
   else for (const digest of digests) known.add(digest)
 }
 
-const digestsByName = (lists: readonly (readonly (readonly [string, readonly string[]])[])[]) => {
+const mergeDigests = (lists: readonly (readonly (readonly [string, readonly string[]])[])[]) => {
   const found = new Map<string, Set<string>>()
   for (const items of lists) for (const [name, digests] of items) add(found, name, digests)
   return found.size === 0
@@ -141,7 +141,7 @@ const digestsByName = (lists: readonly (readonly (readonly [string, readonly str
 }
 
 /** Returns the strictest setting of all MCPPins for each list; absent where none has one. */
-function strictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
+function chooseStrictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
   const names = ['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'pages'] as const
   const said = names.flatMap((name) => {
     const answers = all.flatMap(({ unlisted }) => unlisted?.[name] ?? [])
@@ -152,24 +152,24 @@ function strictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
 }
 
 /** Joins the pins of several MCPPins of one server: what any of them approves is approved. */
-function joinedPins(pins: readonly MCPPin[]): Pins {
+function joinPins(pins: readonly MCPPin[]): Pins {
   const all = pins.map(({ spec }) => spec)
   const instructions = [...new Set(all.flatMap((spec) => spec.instructions?.digests ?? []))].sort()
   const named = (list: 'tools' | 'prompts') =>
-    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
+    mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
   const located = (list: 'resources' | 'pages') =>
-    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
+    mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
   const lists = {
     tools: named('tools'),
     prompts: named('prompts'),
     resources: located('resources'),
-    resourceTemplates: digestsByName(
+    resourceTemplates: mergeDigests(
       all.map((spec) =>
         (spec.resourceTemplates ?? []).map(({ uriTemplate, digests }) => [uriTemplate, digests] as const),
       ),
     ),
     pages: located('pages'),
-    unlisted: strictest(all),
+    unlisted: chooseStrictest(all),
   }
   return {
     ...(instructions.length === 0 ? {} : { instructions }),
@@ -185,7 +185,7 @@ function readPins(
   { kind, metadata: { namespace, name } }: PinnedServer,
   { view, problems }: Resolver,
 ): Pins | undefined {
-  const found = pinsFor(view, { kind, namespace, name })
+  const found = findPins(view, { kind, namespace, name })
   for (const pin of found) {
     const inner = startProblems()
     checkPins(pin, inner)
@@ -193,10 +193,10 @@ function readPins(
     const about = { kind: 'MCPPin', name: pin.metadata.name }
     problems.add('ReferencesResolved', 'PinsInvalid', {
       about,
-      message: `MCPPin ${JSON.stringify(about.name)}: ${joined(inner.all())}`,
+      message: `MCPPin ${JSON.stringify(about.name)}: ${formatProblems(inner.all())}`,
     })
   }
-  return found.length === 0 ? undefined : joinedPins(found)
+  return found.length === 0 ? undefined : joinPins(found)
 }
 
 const withPins = (mode: 'report' | 'enforce', pins: Pins | undefined): { readonly pinning: BackendPinning } => ({
@@ -204,8 +204,8 @@ const withPins = (mode: 'report' | 'enforce', pins: Pins | undefined): { readonl
 })
 
 /** Builds the pinning of a proxy's backend: nothing unless the server's own object asks for it. */
-export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<BackendConfig, 'pinning'> {
-  const mode = pinningMode(server)
+export function buildServerPinning(server: PinnedServer, resolver: Resolver): Pick<BackendConfig, 'pinning'> {
+  const mode = readPinningMode(server)
   return mode === 'disabled' ? {} : withPins(mode, readPins(server, resolver))
 }
 
@@ -214,19 +214,19 @@ export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<Ba
  * afterwards, so an enforcing gateway only asks that each answer says that pins are enforced. Definitions of an
  * MCPServerEntry arrive at the gateway: the stricter mode counts. A member without pins follows `unpinnedBackends`.
  */
-export function memberPinning(
+export function buildMemberPinning(
   member: PinnedServer,
   { mode: ofGateway, unpinnedBackends }: GatewayPinning,
   resolver: Resolver,
 ): Pick<BackendConfig, 'pinning' | 'enforcesPins'> {
-  const own = pinningMode(member)
+  const own = readPinningMode(member)
   const unpinned = (mode: PinningMode) => (mode === 'disabled' ? {} : withPins(mode, undefined))
   if (member.kind !== 'MCPServerEntry') {
     if (ofGateway === 'disabled' || unpinnedBackends === 'allow') return {}
-    if (stricter(own, ofGateway) !== own) return unpinned(ofGateway)
+    if (chooseStricter(own, ofGateway) !== own) return unpinned(ofGateway)
     return ofGateway === 'enforce' ? { enforcesPins: true } : {}
   }
-  const mode = stricter(own, ofGateway)
+  const mode = chooseStricter(own, ofGateway)
   if (mode === 'disabled') return {}
   const pins = readPins(member, resolver)
   if (pins !== undefined) return withPins(mode, pins)
@@ -314,7 +314,7 @@ interface Conditioned {
 }
 
 /** Returns the event of a transition: another definition is withheld, or everything is approved again. */
-export function definitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
+export function buildDefinitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
   const before = readConditions(object).find(({ type }) => type === TYPE)
   const now = conditions.get(TYPE)
   const wasWithheld = before?.status === 'False'

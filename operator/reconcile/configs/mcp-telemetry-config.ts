@@ -3,13 +3,13 @@ import { ownTelemetry } from '../../../crds/settings/telemetry.ts'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
+import { checkSupported, noteInvalid, validatePart } from '../outcome/findings.ts'
 import {
   type CheckConfig,
+  findConfig,
   type MountPlace,
-  mounted,
+  mountSettings,
   type Resolver,
-  referencedConfig,
 } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
@@ -17,7 +17,7 @@ import { planConfig } from './config.ts'
 type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
 
 /** Builds the block `telemetry` of a data plane, with mounted secret headers and CA bundle. */
-export function telemetrySettings(
+export function buildTelemetry(
   { openTelemetry, prometheus }: TelemetrySpec,
   serviceName: string,
   place: MountPlace,
@@ -27,15 +27,15 @@ export function telemetrySettings(
   const { sensitiveHeaders, ...others } = openTelemetry
   // A credential that nobody uses isn't mounted.
   const sent = openTelemetry.enabled ? openTelemetry : others
-  return mounted(ownTelemetry, { ...settings, openTelemetry: sent }, place)
+  return mountSettings(ownTelemetry, { ...settings, openTelemetry: sent }, place)
 }
 
 const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, resolver) => {
   checkSupported(mcpTelemetryConfig, object, resolver.problems)
   const place = { at: '/spec', resolver, mounts: startMounts('') }
-  const telemetry = telemetrySettings(object.spec, 'any', place)
+  const telemetry = buildTelemetry(object.spec, 'any', place)
   noteInvalid(telemetryFindings(object.spec, '/spec'), resolver.problems)
-  if (resolver.problems.none) noteInvalid(partFindings({ telemetry }, { '/telemetry': '/spec' }), resolver.problems)
+  if (resolver.problems.none) noteInvalid(validatePart({ telemetry }, { '/telemetry': '/spec' }), resolver.problems)
 }
 
 export const reconcileMcpTelemetryConfig = planConfig(mcpTelemetryConfig, checkTelemetryConfig)
@@ -46,15 +46,15 @@ export interface TelemetryReference {
 }
 
 /** Builds the telemetry of a workload. `serviceName` is its own name unless the reference sets one. */
-export function workloadTelemetry(
+export function buildWorkloadTelemetry(
   ref: TelemetryReference | undefined,
   name: string,
   resolver: Resolver,
   mounts: Mounts,
 ): TelemetrySettings | undefined {
   if (ref === undefined) return undefined
-  const config = referencedConfig({ kind: mcpTelemetryConfig, check: checkTelemetryConfig }, ref.name, resolver)
+  const config = findConfig({ kind: mcpTelemetryConfig, check: checkTelemetryConfig }, ref.name, resolver)
   if (!config) return undefined
   const serviceName = ref.serviceName ?? name
-  return telemetrySettings(config.spec, serviceName, { at: '/spec', resolver, mounts })
+  return buildTelemetry(config.spec, serviceName, { at: '/spec', resolver, mounts })
 }

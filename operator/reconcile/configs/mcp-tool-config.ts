@@ -1,8 +1,8 @@
 import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
-import { type CheckConfig, type Resolver, referencedConfig } from '../references/references.ts'
+import { checkSupported, noteInvalid, validatePart } from '../outcome/findings.ts'
+import { type CheckConfig, findConfig, type Resolver } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
 const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {
@@ -18,7 +18,7 @@ const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }
   }
   const { toolsFilter: filter, toolsOverride: overrides } = object.spec
   const shaping = { workload: 'any', ...(filter && { filter: [...filter] }), ...(overrides && { overrides }) }
-  noteInvalid(partFindings({ aggregation: { tools: [shaping] } }, PLACES), problems)
+  noteInvalid(validatePart({ aggregation: { tools: [shaping] } }, PLACES), problems)
 }
 
 const PLACES = {
@@ -31,11 +31,11 @@ export const reconcileMcpToolConfig = planConfig(mcpToolConfig, checkToolConfig)
 export type ToolShaping = NonNullable<NonNullable<GatewayConfig['aggregation']>['tools']>[number]
 
 /** Returns filter and overrides of a shared config, or undefined after recording the problem if it is unavailable. */
-export function sharedShaping(
+export function readSharedShaping(
   ref: { readonly name: string } | undefined,
   resolver: Resolver,
 ): Pick<ToolShaping, 'filter' | 'overrides'> | undefined {
-  const config = ref && referencedConfig({ kind: mcpToolConfig, check: checkToolConfig }, ref.name, resolver)
+  const config = ref && findConfig({ kind: mcpToolConfig, check: checkToolConfig }, ref.name, resolver)
   if (!config) return undefined
   const { toolsFilter, toolsOverride } = config.spec
   return {

@@ -3,7 +3,7 @@ import { limits } from '../../../crds/settings/limits.ts'
 import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { checkSupported } from '../outcome/findings.ts'
-import { type ExplainedPlan, problemText, type ReconcileContext } from '../outcome/plan.ts'
+import { type ExplainedPlan, formatProblem, type ReconcileContext } from '../outcome/plan.ts'
 import type { CheckConfig } from '../references/references.ts'
 import { planConfig } from './config.ts'
 
@@ -19,7 +19,7 @@ export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefiniti
 
 const plan = planConfig(virtualMcpCompositeToolDefinition, checkDefinition)
 
-function bounded(texts: readonly string[]): readonly string[] {
+function limitTexts(texts: readonly string[]): readonly string[] {
   const first = texts.length > limits.list ? texts.slice(0, limits.list - 1) : texts
   const rest = texts.length - first.length
   const told = first.map((text) => (text.length > limits.prose ? `${text.slice(0, limits.prose - 1)}…` : text))
@@ -37,6 +37,6 @@ export function reconcileVirtualMcpCompositeToolDefinition(
   const validationStatus = invalid.length === 0 ? 'Valid' : 'Invalid'
   return {
     ...planned,
-    status: { ...planned.status, validationErrors: bounded(invalid.map(problemText)), validationStatus },
+    status: { ...planned.status, validationErrors: limitTexts(invalid.map(formatProblem)), validationStatus },
   }
 }

@@ -11,7 +11,7 @@ import type { Problems } from './plan.ts'
 /** Maps a pointer into a gateway's configuration to the pointer of the field from which it was rendered. */
 export type Places = Readonly<Record<string, string>>
 
-export function gatewayFindings(config: GatewayConfig): readonly Finding[] {
+export function validateGateway(config: GatewayConfig): readonly Finding[] {
   // A copy, because the validator fills in defaults, which the rendered file must not have.
   return acceptsGateway(structuredClone(config)) ? checkGateway(config) : collectFindings(parseGateway, config)
 }
@@ -45,7 +45,7 @@ const NOTHING: GatewayConfig = {
  * Finds what the schema of a gateway's configuration refuses in the part that one config object becomes. `places` maps
  * findings to its fields; others are dropped.
  */
-export function partFindings(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
+export function validatePart(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
   if (acceptsGateway(structuredClone(config))) return []
   return collectFindings(parseGateway, config).flatMap(({ pointer, message }) => {

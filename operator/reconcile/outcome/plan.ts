@@ -88,7 +88,7 @@ export interface ReconcileContext {
 /** The longest note that the API accepts (events.k8s.io/v1). */
 const NOTE_LIMIT = 1024
 
-export const eventNote = ({ message }: PlannedEvent): string => maskSecrets(message).slice(0, NOTE_LIMIT)
+export const formatEventNote = ({ message }: PlannedEvent): string => maskSecrets(message).slice(0, NOTE_LIMIT)
 
 /** Conditions that a problem can make False. `Ready` reports the first of them in this order. */
 export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateValid', 'ProofReady'] as const
@@ -124,7 +124,7 @@ export function startProblems(): Problems {
   const of = (condition: ProblemCondition) => [...found.values()].filter((problem) => problem.condition === condition)
   return {
     add(condition, reason, detail) {
-      found.set(`${condition} ${problemText(detail)}`, { condition, reason, ...detail })
+      found.set(`${condition} ${formatProblem(detail)}`, { condition, reason, ...detail })
     },
     of,
     all: () => problemConditions.flatMap(of),
@@ -135,10 +135,10 @@ export function startProblems(): Problems {
 }
 
 /** Returns a problem's text in a condition: the pointer, if there is one, and what is wrong. */
-export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
+export const formatProblem = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
   pointer === undefined || pointer === '' ? message : `${pointer}${joint}${message}`
 
-export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
+export const formatProblems = (problems: readonly ProblemDetail[]): string => problems.map(formatProblem).join('; ')
 
 /** Removes credentials and the secrets of URLs from a problem's text, as conditions do. */
 export const withoutSecrets = (problem: Problem): Problem => ({
@@ -246,5 +246,5 @@ export function conditionProblems({ status }: WithConditions): readonly Conditio
 
 /** Sets `SettingsWarning` for fields that have no effect beside the others, so that nothing is ignored silently. */
 export function warnOfNoEffect(found: readonly ProblemDetail[], conditions: Conditions): void {
-  if (found.length > 0) conditions.set('SettingsWarning', 'True', 'NoEffect', joined(found))
+  if (found.length > 0) conditions.set('SettingsWarning', 'True', 'NoEffect', formatProblems(found))
 }

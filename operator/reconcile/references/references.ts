@@ -6,7 +6,7 @@ import type { RedisSettings } from '../../../dataplane/config/redis.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
-import { joined, type Problems, startProblems } from '../outcome/plan.ts'
+import { formatProblems, type Problems, startProblems } from '../outcome/plan.ts'
 
 export interface KeyRef {
   readonly name: string
@@ -37,33 +37,34 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
     problems.add('ReferencesResolved', reason, { about, message })
     return undefined
   }
-  const missing = (reason: string, about: ObjectName) =>
+  const reportMissing = (reason: string, about: ObjectName) =>
     note(reason, about, view.isWrong?.(about.kind, namespace, about.name) ? 'is not valid itself' : 'is missing')
-  const noSecret = (name: string) => {
-    missing('SecretNotFound', { kind: 'Secret', name })
+  const reportNoSecret = (name: string) => {
+    reportMissing('SecretNotFound', { kind: 'Secret', name })
     return false
   }
   return {
     view,
     namespace,
     problems,
-    object: (kind, name) => view.get(kind, namespace, name) ?? missing('ReferenceNotFound', { kind: kind.kind, name }),
-    secret: (name) => view.secret(namespace, name) !== undefined || noSecret(name),
+    object: (kind, name) =>
+      view.get(kind, namespace, name) ?? reportMissing('ReferenceNotFound', { kind: kind.kind, name }),
+    secret: (name) => view.secret(namespace, name) !== undefined || reportNoSecret(name),
     secretKey({ name, key }) {
       const secret = view.secret(namespace, name)
-      if (!secret) return noSecret(name)
+      if (!secret) return reportNoSecret(name)
       if (secret.keys.has(key)) return true
       note('SecretKeyNotFound', { kind: 'Secret', name }, `has no key ${quote(key)}`)
       return false
     },
     configMap(name) {
       const present = view.configMap(namespace, name) !== undefined
-      if (!present) missing('ConfigMapNotFound', { kind: 'ConfigMap', name })
+      if (!present) reportMissing('ConfigMapNotFound', { kind: 'ConfigMap', name })
       return present
     },
     configMapKey({ name, key }) {
       const configMap = view.configMap(namespace, name)
-      if (!configMap) return missing('ConfigMapNotFound', { kind: 'ConfigMap', name })
+      if (!configMap) return reportMissing('ConfigMapNotFound', { kind: 'ConfigMap', name })
       const text = configMap.data[key]
       if (text === undefined)
         return note('ConfigMapKeyNotFound', { kind: 'ConfigMap', name }, `has no key ${quote(key)}`)
@@ -78,7 +79,7 @@ interface ConfigKind<K extends KindDeclaration> {
 }
 
 /** Returns a valid config that a workload refers to; undefined, with a problem recorded, if it is not valid. */
-export function referencedConfig<K extends KindDeclaration>(
+export function findConfig<K extends KindDeclaration>(
   { kind, check }: ConfigKind<K>,
   name: string,
   resolver: Resolver,
@@ -93,7 +94,7 @@ export function referencedConfig<K extends KindDeclaration>(
     const found = inner.of(condition)
     if (found[0] === undefined) continue
     const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
-    resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${joined(found)}` })
+    resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${formatProblems(found)}` })
   }
   return inner.none ? object : undefined
 }
@@ -104,7 +105,7 @@ interface CaBundleRef {
 }
 
 /** Tells whether the bundle can be mounted: it exists and holds a certificate. An `optional` one may be absent. */
-export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resolver): boolean {
+export function hasCaBundle(ref: CaBundleRef, pointer: string, resolver: Resolver): boolean {
   const { problems, view, namespace } = resolver
   const { name = '', key = 'ca.crt', optional } = ref.configMapRef ?? {}
   if (name === '') {
@@ -128,7 +129,7 @@ export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resol
  * Mounts the bundle and returns its path for a configuration. An `optional` bundle is always mounted, so that its
  * creation changes the configuration but not the pods.
  */
-export function caBundleFile(
+export function mountCaBundle(
   ref: CaBundleRef | undefined,
   pointer: string,
   resolver: Resolver,
@@ -136,7 +137,7 @@ export function caBundleFile(
 ): string | undefined {
   if (ref === undefined) return undefined
   const { name = '', key = 'ca.crt', optional = false } = ref.configMapRef ?? {}
-  const isFound = caBundleFound(ref, pointer, resolver)
+  const isFound = hasCaBundle(ref, pointer, resolver)
   if (name === '' || (!isFound && !optional)) return undefined
   const path = mounts.caFile(name, key, { optional })
   return isFound ? path : undefined
@@ -153,23 +154,23 @@ export interface MountPlace {
  * Builds the form of a settings block in a configuration file (`asFile`): references become paths, false flags are
  * omitted, keys are sorted. A missing reference is a problem at its pointer.
  */
-export const mounted = <S extends TSchema>(schema: S, value: Static<S>, place: MountPlace): Static<FileForm<S>> =>
-  sortedKeys(fileValue(schema as SchemaNode, value, place, true)) as Static<FileForm<S>>
+export const mountSettings = <S extends TSchema>(schema: S, value: Static<S>, place: MountPlace): Static<FileForm<S>> =>
+  sortedKeys(buildFileValue(schema as SchemaNode, value, place, true)) as Static<FileForm<S>>
 
-function fileValue(node: SchemaNode, value: unknown, place: MountPlace, isRequired: boolean): unknown {
-  if (node.mountedAs !== undefined) return filePath(node, value, place, isRequired)
+function buildFileValue(node: SchemaNode, value: unknown, place: MountPlace, isRequired: boolean): unknown {
+  if (node.mountedAs !== undefined) return mountReference(node, value, place, isRequired)
   if (Array.isArray(value)) {
     const { items } = node
     return items === undefined
       ? value
       : value
-          .map((item, index) => fileValue(items, item, { ...place, at: `${place.at}/${index}` }, false))
+          .map((item, index) => buildFileValue(items, item, { ...place, at: `${place.at}/${index}` }, false))
           .filter((item) => item !== undefined)
   }
-  return node.properties === undefined ? value : fileObject(node, value as Record<string, unknown>, place)
+  return node.properties === undefined ? value : buildFileObject(node, value as Record<string, unknown>, place)
 }
 
-function fileObject(node: SchemaNode, value: Record<string, unknown>, place: MountPlace): Record<string, unknown> {
+function buildFileObject(node: SchemaNode, value: Record<string, unknown>, place: MountPlace): Record<string, unknown> {
   const file: Record<string, unknown> = {}
   // The schema's order, so that the order of problems doesn't depend on the manifest.
   for (const [name, child] of Object.entries(node.properties ?? {})) {
@@ -177,7 +178,7 @@ function fileObject(node: SchemaNode, value: Record<string, unknown>, place: Mou
     if (field === undefined || !isInFiles(child) || isOff(child, field)) continue
     // Of a union, the other fields are no substitute for the one that is set.
     const isRequired = node.required?.includes(name) === true || node.exactlyOne?.includes(name) === true
-    const inFile = fileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
+    const inFile = buildFileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
     if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile
   }
   return file
@@ -198,13 +199,13 @@ interface ConfigMapKey {
 const readKeyRef = (ref: KeyRef | ConfigMapKey): KeyRef =>
   'configMapName' in ref ? { name: ref.configMapName, key: ref.configMapKey } : ref
 
-function filePath(
+function mountReference(
   { mountedAs }: SchemaNode,
   ref: unknown,
   { at, resolver, mounts }: MountPlace,
   isRequired: boolean,
 ): string | undefined {
-  if (mountedAs === 'caBundle') return caBundleFile(ref as Parameters<typeof caBundleFile>[0], at, resolver, mounts)
+  if (mountedAs === 'caBundle') return mountCaBundle(ref as Parameters<typeof mountCaBundle>[0], at, resolver, mounts)
   const { name, key } = readKeyRef(ref as KeyRef | ConfigMapKey)
   const isFound =
     mountedAs === 'secret' ? resolver.secretKey({ name, key }) : resolver.configMapKey({ name, key }) !== undefined
@@ -215,7 +216,7 @@ function filePath(
 type RedisSpec = Static<ReturnType<typeof redis>>
 
 /** Builds the Redis settings from the `redis` block. `db`: the number if the block has none. */
-export function redisSettings(redis: RedisSpec, db: number, place: MountPlace): RedisSettings {
+export function buildRedis(redis: RedisSpec, db: number, place: MountPlace): RedisSettings {
   const { addr, sentinelConfig, clusterMode, aclUserConfig } = redis
   const database = sentinelConfig?.db ?? db
   return {
@@ -223,18 +224,18 @@ export function redisSettings(redis: RedisSpec, db: number, place: MountPlace): 
       ? { mode: clusterMode ? ('cluster' as const) : ('standalone' as const), addresses: addr ? [addr] : [] }
       : {
           mode: 'sentinel' as const,
-          addresses: sentinelAddresses(sentinelConfig, place.resolver.namespace),
+          addresses: listSentinels(sentinelConfig, place.resolver.namespace),
           masterName: sentinelConfig.masterName,
         }),
     ...(database === 0 ? {} : { db: database }),
     ...(aclUserConfig === undefined
       ? {}
-      : mounted(redisUser, aclUserConfig, { ...place, at: `${place.at}/aclUserConfig` })),
-    ...mounted(redisConnection, redis, place),
+      : mountSettings(redisUser, aclUserConfig, { ...place, at: `${place.at}/aclUserConfig` })),
+    ...mountSettings(redisConnection, redis, place),
   }
 }
 
-function sentinelAddresses(config: NonNullable<RedisSpec['sentinelConfig']>, namespace: string): string[] {
+function listSentinels(config: NonNullable<RedisSpec['sentinelConfig']>, namespace: string): string[] {
   const { sentinelAddrs, sentinelService } = config
   if (sentinelService === undefined) return [...(sentinelAddrs ?? [])]
   return [`${sentinelService.name}.${sentinelService.namespace ?? namespace}.svc:${sentinelService.port}`]

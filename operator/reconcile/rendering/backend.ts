@@ -10,24 +10,24 @@ import { addressFindings, isLoopback } from '../../../dataplane/config/check/url
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
-import { podName } from '../../render/rights.ts'
+import { formatPodName } from '../../render/rights.ts'
 import type { AuthServerSpec } from '../configs/auth-server.ts'
 import {
+  buildCredentialSettings,
   type CredentialSettings,
   checkExternalAuthConfig,
-  credentialSettings,
   findProvider,
 } from '../configs/mcp-external-auth-config.ts'
 import type { Problems, ReconcileContext } from '../outcome/plan.ts'
-import { type KeyRef, type Resolver, referencedConfig } from '../references/references.ts'
-import { type EmbeddedAuthServer, embeddedAuthServer, injectedProvider, namesAuthServer } from './proxy.ts'
+import { findConfig, type KeyRef, type Resolver } from '../references/references.ts'
+import { type EmbeddedAuthServer, findAuthServer, findInjectedProvider, namesAuthServer } from './proxy.ts'
 
 interface HeaderForward {
   readonly addPlaintextHeaders?: Readonly<Record<string, string>>
   readonly addHeadersFromSecret?: readonly { readonly headerName: string; readonly valueSecretRef: KeyRef }[]
 }
 
-export function backendHeaders(
+export function buildHeaders(
   forward: HeaderForward | undefined,
   resolver: Resolver,
   mounts: Mounts,
@@ -49,7 +49,7 @@ interface RemoteSpec {
 }
 
 /** Tells whether a remote server may have an address that is not public. */
-export function mayBePrivate(
+export function isPrivateAllowed(
   { remoteUrl, allowPrivateEndpoint }: RemoteSpec,
   { isOwnMachine = false }: ReconcileContext,
 ): boolean {
@@ -59,7 +59,7 @@ export function mayBePrivate(
 
 /** Records a problem if the data plane never calls a remote server's address. Object and context may allow it. */
 export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, problems: Problems): void {
-  const reachable = { allowPrivateIP: mayBePrivate(spec, context), allowedBy: 'allowPrivateEndpoint' }
+  const reachable = { allowPrivateIP: isPrivateAllowed(spec, context), allowedBy: 'allowPrivateEndpoint' }
   for (const finding of addressFindings(spec.remoteUrl, '/spec/remoteUrl', reachable))
     problems.add('Valid', 'AddressRefused', finding)
 }
@@ -70,7 +70,7 @@ interface SpeakingSpec {
 }
 
 /** Builds the transport settings of a server behind a URL. Defaults are omitted. */
-export const httpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
+export const buildHttpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
   ...(spec.transport === 'sse' ? { transport: spec.transport } : {}),
   ...buildEra(spec),
 })
@@ -80,7 +80,7 @@ export const buildEra = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pi
   protocolEra === undefined || protocolEra === 'auto' ? {} : { protocolEra }
 
 /** Builds the backend of a stdio server: in a cluster the container beside the proxy, standalone the local command. */
-export function stdioBackend(
+export function buildStdioBackend(
   { kind, metadata, spec }: MCPServer,
   mounts: Mounts,
   context: ReconcileContext,
@@ -92,7 +92,7 @@ export function stdioBackend(
       stdio: {
         attach: {
           namespace: metadata.namespace,
-          pod: podName({ kind, metadata }),
+          pod: formatPodName({ kind, metadata }),
           container: 'mcp',
           tokenFile: mounts.clusterFile('token'),
           caFile: mounts.clusterFile('ca.crt'),
@@ -138,8 +138,7 @@ const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 export const NEEDS_CALLERS = 'a credential for each caller needs callers who log in'
 
 function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
-  const found =
-    ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  const found = ref && findConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
   if (found?.spec.type !== 'embeddedAuthServer') return found
   const { name } = found.metadata
   const message = `MCPExternalAuthConfig ${JSON.stringify(name)} is an authorization server, not a credential`
@@ -151,7 +150,7 @@ function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConf
  * Chooses the credential of a backend: that of `outgoingAuth.backends`; with source `discovered`, that of the backend's
  * own object; the default; none.
  */
-export function credentialInForce(
+export function resolveCredential(
   { outgoingAuth }: VirtualMCPServer['spec'],
   name: string,
   own: CredentialReference,
@@ -172,7 +171,7 @@ export function checkCredential(ref: CredentialReference, resolver: Resolver): v
  * Builds the credential that an MCPExternalAuthConfig describes. Undefined if none is named, or if it is unavailable:
  * then the reason is recorded, and nothing may be served as if no credential were configured.
  */
-export function outgoingCredential(
+export function buildCredential(
   ref: CredentialReference,
   resolver: Resolver,
   mounts: Mounts,
@@ -180,7 +179,7 @@ export function outgoingCredential(
   const found = find(ref, resolver)
   if (found === undefined) return undefined
   const { type } = found.spec
-  const settings = credentialSettings(found.spec, resolver, mounts)
+  const settings = buildCredentialSettings(found.spec, resolver, mounts)
   const { credential } = settings
   return {
     config: found.metadata.name,
@@ -219,8 +218,8 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
 }
 
 /** Builds the credential for the server behind a proxy from the token of the caller's login at the proxy. */
-function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | undefined {
-  const providerName = injectedProvider(server)
+function buildInjectedCredential(server: EmbeddedAuthServer): OutgoingCredential | undefined {
+  const providerName = findInjectedProvider(server)
   if (providerName === undefined) return undefined
   const type = 'upstreamInject'
   const settings = { credential: { type, upstreamInject: { providerName } } } as const
@@ -232,18 +231,22 @@ function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | un
  * (`hasCallers`). In a group the gateways do so; otherwise it is a problem. A proxy that logs its callers in sends the
  * token from that login by default.
  */
-export function proxyCredential(spec: ProxySpec, resolver: Resolver, mounts: Mounts): OutgoingCredential | undefined {
+export function buildProxyCredential(
+  spec: ProxySpec,
+  resolver: Resolver,
+  mounts: Mounts,
+): OutgoingCredential | undefined {
   const { externalAuthConfigRef, oidcConfigRef, groupRef, transport } = spec
-  const server = embeddedAuthServer(spec, resolver)
+  const server = findAuthServer(spec, resolver)
   if (namesAuthServer(externalAuthConfigRef, resolver) || (server !== undefined && externalAuthConfigRef === undefined))
-    return server === undefined || transport === 'stdio' ? undefined : injectedCredential(server)
-  const credential = outgoingCredential(externalAuthConfigRef, resolver, mounts)
+    return server === undefined || transport === 'stdio' ? undefined : buildInjectedCredential(server)
+  const credential = buildCredential(externalAuthConfigRef, resolver, mounts)
   if (!credential?.isPersonal) return credential
   if (oidcConfigRef === undefined && groupRef !== undefined) return undefined
   const problem =
     oidcConfigRef === undefined
       ? `${NEEDS_CALLERS}: set oidcConfigRef`
-      : credential.provider && providerProblem(credential.provider, sentProviders(server?.spec))
+      : credential.provider && providerProblem(credential.provider, listSentProviders(server?.spec))
   if (!problem) return credential
   resolver.problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message: problem })
   return undefined
@@ -266,7 +269,7 @@ function findHeader({ type, headerInjection, tokenExchange }: MCPExternalAuthCon
  * Builds what the proxy beside a server forwards: credentials from gateways, and the Authorization header of direct
  * callers. Empty if the proxy authenticates its callers itself, which consumes their tokens.
  */
-export function forwardedCredential(
+export function buildForwardedCredential(
   { spec, metadata }: MCPServer,
   { view, namespace }: Resolver,
 ): Pick<BackendConfig, 'credential'> {
@@ -275,7 +278,7 @@ export function forwardedCredential(
   const gateways = groupRef === undefined ? [] : view.referrers(mcpGroup, namespace, groupRef.name)
   const refs = gateways.flatMap(({ kind, name }) => {
     const gateway = kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, name) : undefined
-    return (gateway && credentialInForce(gateway.spec, metadata.name, own)) ?? []
+    return (gateway && resolveCredential(gateway.spec, metadata.name, own)) ?? []
   })
   const configs = refs.flatMap(({ name }) => view.get(mcpExternalAuthConfig, namespace, name) ?? [])
   const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
@@ -287,10 +290,10 @@ export function forwardedCredential(
 export type UpstreamProviders = readonly string[] | 'disabled' | undefined
 
 export const listUpstreamProviders = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
-  sentProviders(authServerConfig)
+  listSentProviders(authServerConfig)
 
 /** Returns the same for an authorization server, wherever it runs. */
-const sentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
+const listSentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
   server?.disableUpstreamTokenInjection ? 'disabled' : server?.upstreamProviders.map(({ name }) => name)
 
 /** Returns what is wrong with a credential that is a token of an upstream provider. Only this function decides it. */

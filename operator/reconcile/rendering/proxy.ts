@@ -4,12 +4,12 @@ import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
 import { findPrimaries } from '../../../dataplane/config/authserver/provider.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
-import { configMapName } from '../../render/object/object.ts'
+import { formatConfigMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
 import {
   type AuthServerSpec,
-  authServerSettings,
+  buildAuthServerSettings,
   checkIssuer,
   checkReplicas,
   reportGrants,
@@ -17,14 +17,14 @@ import {
   warnOfLosses,
   warnOfNoIdentity,
 } from '../configs/auth-server.ts'
-import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
-import { checkExternalAuthConfig, providersServed } from '../configs/mcp-external-auth-config.ts'
-import { type OidcReference, oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
-import { type PinnedServer, type PinState, pinningMode, serverPinning } from '../configs/mcp-pin.ts'
-import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { sharedShaping } from '../configs/mcp-tool-config.ts'
+import { type AuthzFields, buildAuthzSettings } from '../configs/mcp-authz-config.ts'
+import { checkExternalAuthConfig, listProviders } from '../configs/mcp-external-auth-config.ts'
+import { buildOidc, findUnusedByIssuer, type OidcReference } from '../configs/mcp-oidc-config.ts'
+import { buildServerPinning, type PinnedServer, type PinState, readPinningMode } from '../configs/mcp-pin.ts'
+import { buildWorkloadTelemetry, type TelemetryReference } from '../configs/mcp-telemetry-config.ts'
+import { readSharedShaping } from '../configs/mcp-tool-config.ts'
 import { type Conditions, type ReconcileContext, warnOfNoEffect } from '../outcome/plan.ts'
-import { type Resolver, referencedConfig } from '../references/references.ts'
+import { findConfig, type Resolver } from '../references/references.ts'
 import {
   type Addressed,
   type Addresses,
@@ -38,8 +38,8 @@ import {
   buildSessionStorage,
   buildUsage,
   checkProofs,
+  respellAddresses,
   type SessionStorageSpec,
-  spelledBy,
 } from './shared-settings.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
@@ -77,7 +77,7 @@ export const PROXY_ORIGINS = {
 }
 
 /** Normalizes a path prefix for the configuration: no slash at the end, undefined if empty. */
-const plainPrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
+const normalizePrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
 
 interface ProxyObject extends Addressed {
   readonly kind: PinnedServer['kind']
@@ -112,21 +112,21 @@ export function assembleProxy(
 ): Assembly {
   const { name, namespace } = object.metadata
   const { proxyPort, oidcConfigRef, telemetryConfigRef, toolConfigRef, allowedHosts = [] } = object.spec
-  const prefix = plainPrefix(object.spec.endpointPrefix)
-  const mounts = startMounts(configMapName(object))
+  const prefix = normalizePrefix(object.spec.endpointPrefix)
+  const mounts = startMounts(formatConfigMapName(object))
   const urlAt = (address: string) => buildEndpoint(`${address}${prefix ?? ''}`)
   const found = buildAddresses(object, proxyPort, urlAt, context)
-  const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
-  const backend = { name, ...buildBackend(mounts), ...serverPinning(object, resolver) }
-  const shaping = sharedShaping(toolConfigRef, resolver)
+  const addresses = respellAddresses(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
+  const backend = { name, ...buildBackend(mounts), ...buildServerPinning(object, resolver) }
+  const shaping = readSharedShaping(toolConfigRef, resolver)
   const oidc =
-    oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: findOwnIssuer(object.spec, resolver) }, resolver, mounts)
+    oidcConfigRef && buildOidc(oidcConfigRef, { ownIssuer: findOwnIssuer(object.spec, resolver) }, resolver, mounts)
   // If OIDC is configured but unavailable, there is already a problem, and this configuration is not used.
   const incomingAuth = oidcConfigRef
     ? { type: 'oidc' as const, ...(oidc && { oidc }), ...(oidcConfigRef.dpop && { dpop: oidcConfigRef.dpop }) }
     : { type: 'anonymous' as const }
-  const authServer = proxyAuthServer(object, incomingAuth, resolver, mounts)
-  const telemetry = workloadTelemetry(telemetryConfigRef, name, resolver, mounts)
+  const authServer = buildAuthServer(object, incomingAuth, resolver, mounts)
+  const telemetry = buildWorkloadTelemetry(telemetryConfigRef, name, resolver, mounts)
   const resourceUrl = oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url
   const config: GatewayConfig = {
     name,
@@ -141,7 +141,7 @@ export function assembleProxy(
     ...buildServerCard(object.spec.serverCard, resourceUrl, resolver.problems),
     incomingAuth,
     ...authServer,
-    ...authzSettings(object.spec, { at: '/spec', ...authServer }, resolver),
+    ...buildAuthzSettings(object.spec, { at: '/spec', ...authServer }, resolver),
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...buildSessionStorage(object, object.spec.sessionStorage, resolver, mounts),
@@ -162,7 +162,7 @@ export function readProxyPins(
 ): PinState {
   return {
     name,
-    mode: pinningMode({ spec }),
+    mode: readPinningMode({ spec }),
     isPinned: config.backends[0]?.pinning?.pins !== undefined,
     seen: seen?.definitions?.find((one) => one.name === name),
   }
@@ -188,7 +188,7 @@ export function namesAuthServer(ref: { readonly name: string } | undefined, { vi
  * Returns the authorization server of a proxy's object, by `authServerRef` or `externalAuthConfigRef`. Undefined if
  * there is none, or, as a problem, if it is unavailable.
  */
-export function embeddedAuthServer(
+export function findAuthServer(
   { authServerRef, externalAuthConfigRef }: NamingSpec,
   resolver: Resolver,
 ): EmbeddedAuthServer | undefined {
@@ -200,8 +200,7 @@ export function embeddedAuthServer(
     return undefined
   }
   const ref = authServerRef ?? (isCredential ? externalAuthConfigRef : undefined)
-  const found =
-    ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  const found = ref && findConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
   if (ref === undefined || found === undefined) return undefined
   const pointer = authServerRef === undefined ? '/spec/externalAuthConfigRef' : '/spec/authServerRef'
   const { type, embeddedAuthServer: spec } = found.spec
@@ -212,7 +211,7 @@ export function embeddedAuthServer(
 }
 
 /** Returns the provider whose token replaces the caller's token towards the server; undefined if there is none. */
-export const injectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
+export const findInjectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
   spec.disableUpstreamTokenInjection ? undefined : findPrimaries(spec)[0]?.name
 
 interface ProxyWithLogins {
@@ -226,13 +225,13 @@ interface ProxyWithLogins {
 }
 
 /** Builds the `authServer` of a proxy's configuration. Settings that can't be served are recorded as problems. */
-function proxyAuthServer(
+function buildAuthServer(
   { kind, metadata, spec }: ProxyWithLogins,
   { oidc }: GatewayConfig['incomingAuth'],
   resolver: Resolver,
   mounts: Mounts,
 ): Pick<GatewayConfig, 'authServer'> {
-  const found = embeddedAuthServer(spec, resolver)
+  const found = findAuthServer(spec, resolver)
   if (found === undefined) return {}
   const { problems } = resolver
   if (spec.oidcConfigRef === undefined)
@@ -241,7 +240,7 @@ function proxyAuthServer(
       joint: ' ',
       message: 'must be set beside an authorization server: it checks its tokens',
     })
-  if ((found.spec.primaryProviders?.length ?? 0) > 1 && injectedProvider(found) !== undefined)
+  if ((found.spec.primaryProviders?.length ?? 0) > 1 && findInjectedProvider(found) !== undefined)
     problems.add('Valid', 'ConfigInvalid', {
       pointer: found.pointer,
       message: `MCPExternalAuthConfig ${JSON.stringify(found.config)} has several primaryProviders, of which a user has the token of one: set disableUpstreamTokenInjection, or put the servers behind a VirtualMCPServer`,
@@ -249,7 +248,7 @@ function proxyAuthServer(
   checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
   checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)
   const place = { owner: { kind, metadata }, at: '/spec/embeddedAuthServer' }
-  return { authServer: authServerSettings(found.spec, place, resolver, mounts) }
+  return { authServer: buildAuthServerSettings(found.spec, place, resolver, mounts) }
 }
 
 /** Returns the issuer of the authorization server that a proxy's object names; undefined if it names none. */
@@ -268,7 +267,7 @@ export function warnOfLogins(
   resolver: Resolver,
   conditions: Conditions,
 ): void {
-  const found = embeddedAuthServer(spec, resolver)
+  const found = findAuthServer(spec, resolver)
   if (found === undefined) return
   const seen = resolver.view.observe(kind, metadata.namespace, metadata.name)
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
@@ -277,8 +276,8 @@ export function warnOfLogins(
   warnOfNoIdentity(found.spec, at, conditions)
   // Without a credential of its own the server gets the token of each login, which no setting could change.
   const isOwn = spec.externalAuthConfigRef !== undefined && !namesAuthServer(spec.externalAuthConfigRef, resolver)
-  const served = isOwn ? providersServed(config) : []
+  const served = isOwn ? listProviders(config) : []
   reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions, served)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
-  warnOfNoEffect(unusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
+  warnOfNoEffect(findUnusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
 }

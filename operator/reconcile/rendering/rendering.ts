@@ -1,20 +1,20 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import {
+  checkPeers,
   gatewayListeners,
   type Listeners,
   type NetworkPeers,
   type Outbound,
-  peerProblems,
   rangeProblems,
   renderHttpRoute,
   renderNetworkPolicy,
   renderService,
   type ServiceOptions,
 } from '../../render/network/network.ts'
-import { dataPlaneContainerName, nameProblem, renderConfig, type Workload } from '../../render/object/object.ts'
+import { dataPlaneContainerName, findNameProblem, renderConfig, type Workload } from '../../render/object/object.ts'
 import {
-  dataPlaneContainer,
+  buildDataPlaneContainer,
   type Resources,
   renderResources,
   resourceDefaults,
@@ -24,18 +24,18 @@ import {
 } from '../../render/pod/containers.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
 import {
+  findTakenMounts,
+  findTakenPorts,
+  findTakenVolumes,
   type OwnContainer,
   type PodTemplate,
   type TakenPart,
-  takenMounts,
-  takenPorts,
-  takenVolumes,
 } from '../../render/pod/pod-template.ts'
 import {
-  fromSettings,
-  ownEnvironment,
+  mergeEnvironment,
   type PodOptions,
   type PodSettings,
+  readSettings,
   renderDisruptionBudget,
   renderWorkload,
   type WorkloadOptions,
@@ -65,16 +65,16 @@ interface ChildrenOptions {
 
 /** Records a problem if a workload's name gives no valid names of children. */
 export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
-  const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
+  const problem = findNameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
   if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
 }
 
 export function checkPullSecrets(settings: PodSettings, resolver: Resolver): void {
-  for (const { name } of fromSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
+  for (const { name } of readSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
 }
 
 /** Returns the resources of a container. An invalid quantity is recorded as a problem. */
-export function containerResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
+export function readResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
   const broken: string[] = []
   const resources = renderResources(set, defaults, broken)
   for (const message of broken) problems.add('Valid', 'ConfigInvalid', { message })
@@ -118,11 +118,11 @@ function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, probl
   const own = [...pod.containers, ...(pod.initContainers ?? [])].find((one) => (one as OwnContainer).name === name)
   const add = (reason: string) => (taken: TakenPart) =>
     problems.add('PodTemplateValid', reason, { ...taken, pointer: `/spec/podTemplateSpec${taken.pointer}` })
-  takenPorts(workload.kind, own as OwnContainer, patch).forEach(add('PortNameTaken'))
+  findTakenPorts(workload.kind, own as OwnContainer, patch).forEach(add('PortNameTaken'))
   const volumes = (pod.volumes as readonly { readonly name: string }[]).map((volume) => volume.name)
   const ours = new Set(volumes.filter((volume) => volume.startsWith('portico-') && volume !== STATE_VOLUME))
-  takenVolumes(patch, ours).forEach(add('InvalidPodTemplateSpec'))
-  takenMounts(own as OwnContainer, patch).forEach(add('InvalidPodTemplateSpec'))
+  findTakenVolumes(patch, ours).forEach(add('InvalidPodTemplateSpec'))
+  findTakenMounts(own as OwnContainer, patch).forEach(add('InvalidPodTemplateSpec'))
 }
 
 /**
@@ -137,7 +137,7 @@ export function renderChildren(
 ): readonly KubernetesObject[] {
   const { settings, listeners } = options
   const { serviceAccount = settings.serviceAccount, account = [], grants = [] } = options.rights ?? {}
-  const { pod, workload: metadata } = fromSettings({
+  const { pod, workload: metadata } = readSettings({
     ...settings,
     ...(serviceAccount === undefined ? {} : { serviceAccount }),
   })
@@ -169,7 +169,7 @@ export function renderChildren(
   if (broken.length === 0) noteTaken(workload, options, problems)
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
-  for (const problem of [...peerProblems(ingressFrom), ...rangeProblems(settings.service)])
+  for (const problem of [...checkPeers(ingressFrom), ...rangeProblems(settings.service)])
     problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
   const { outbound, gateways } = options
   const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
@@ -214,13 +214,13 @@ export function renderGatewayPods(
   const { mounts } = assembly
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
   const keepsVectors = assembly.config.optimizer?.embeddingService !== undefined
-  const container = dataPlaneContainer({
+  const container = buildDataPlaneContainer({
     container: dataPlaneContainerName(object.kind),
     role: 'gateway',
     image: context.image,
     listeners: gatewayListeners,
-    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
-    env: ownEnvironment(spec, keepsVectors ? stateEnvironment : []),
+    resources: readResources(spec.resources, resourceDefaults.gateway, problems),
+    env: mergeEnvironment(spec, keepsVectors ? stateEnvironment : []),
     volumeMounts: [...mounts.volumeMounts(), ...(keepsVectors ? [stateMount] : [])],
     sidecar: false,
   })

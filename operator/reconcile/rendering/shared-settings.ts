@@ -14,7 +14,7 @@ import { buildSelector, serviceName } from '../../render/object/object.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
 import type { Conditions, Problems, ReconcileContext } from '../outcome/plan.ts'
-import { type KeyRef, type Resolver, redisSettings } from '../references/references.ts'
+import { buildRedis, type KeyRef, type Resolver } from '../references/references.ts'
 
 export interface Addressed {
   readonly kind: string
@@ -41,7 +41,7 @@ export const buildAddress = ({ kind, metadata }: Addressed, port: number, contex
 export const buildEndpoint = (address: string): string => new URL(`${address}/mcp`).href
 
 /** Returns the host names under which pods know a Service, from the shortest to that of its address. */
-function serviceHosts({ kind, metadata }: Addressed, address: string): string[] {
+function listServiceHosts({ kind, metadata }: Addressed, address: string): string[] {
   const service = serviceName(kind, metadata.name)
   const short = [service, `${service}.${metadata.namespace}`, `${service}.${metadata.namespace}.svc`]
   return [...new Set([...short, new URL(address).hostname])]
@@ -62,12 +62,12 @@ export function buildAddresses(
     address,
     url: urlAt(address),
     externalUrl: first === undefined ? undefined : urlAt(`https://${first}`),
-    hosts: [...serviceHosts(object, address), ...routeHosts],
+    hosts: [...listServiceHosts(object, address), ...routeHosts],
   }
 }
 
 /** Rewrites a loopback address to the host name that the workload's own settings use for it. */
-export const spelledBy = (addresses: Addresses, spellings: readonly (string | undefined)[]): Addresses => ({
+export const respellAddresses = (addresses: Addresses, spellings: readonly (string | undefined)[]): Addresses => ({
   ...addresses,
   url: spelledAs(addresses.url, spellings),
 })
@@ -127,9 +127,9 @@ export function buildSessionStorage(
   const { address, db, passwordRef, redis } = storage
   if (redis !== undefined) {
     const place = { at: '/spec/sessionStorage/redis', resolver, mounts }
-    return { sessionStorage: { keyPrefix, redis: redisSettings(redis, db, place) } }
+    return { sessionStorage: { keyPrefix, redis: buildRedis(redis, db, place) } }
   }
-  const password = secretFile(passwordRef, resolver, mounts)
+  const password = mountSecret(passwordRef, resolver, mounts)
   return {
     sessionStorage: {
       keyPrefix,
@@ -143,7 +143,7 @@ export function buildSessionStorage(
 }
 
 /** Mounts a Secret's key and returns its path. Undefined if none is named or, recorded as a problem, it is missing. */
-const secretFile = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
+const mountSecret = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
   ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined
 
 interface SessionSettings {
@@ -276,7 +276,7 @@ interface MemberObject {
 }
 
 /** Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too. */
-export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
+export function findGatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
   const { groupRef, oidcConfigRef } = spec
   if (groupRef === undefined || oidcConfigRef !== undefined) return undefined
   const { namespace } = metadata

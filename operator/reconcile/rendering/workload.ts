@@ -1,13 +1,13 @@
 import type { ClusterView, KubernetesObject, WorkloadObservation } from '../../model/view.ts'
 import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/object.ts'
 import { accountUses } from '../../render/pod/pod-security.ts'
-import { takenPortNames } from '../../render/pod/pod-template.ts'
+import { findTakenPortNames } from '../../render/pod/pod-template.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
-import { definitionEvents } from '../configs/mcp-pin.ts'
+import { buildDefinitionEvents } from '../configs/mcp-pin.ts'
 import {
   type Conditions,
   type ExplainedPlan,
-  joined,
+  formatProblems,
   type PlannedEvent,
   type Problem,
   type Problems,
@@ -101,13 +101,17 @@ function reportProgress(
   if (status === 'False') conditions.set('Progressing', 'True', reason, message)
 }
 
-function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: WorkloadObservation | undefined): Readiness {
+function findReadiness(
+  plan: WorkloadPlan,
+  problems: readonly Problem[],
+  seen: WorkloadObservation | undefined,
+): Readiness {
   if (plan.object.metadata.deletionTimestamp !== undefined)
     return { status: 'False', reason: 'Terminating', message: 'being deleted', phase: 'Terminating' }
   const first = problems[0]
   if (first === undefined) return readPodReadiness(seen, plan.replicas)
   const kept = seen === undefined ? '' : '; the running pods keep the last valid configuration'
-  return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
+  return { status: 'False', reason: first.reason, message: formatProblems(problems) + kept, phase: 'Failed' }
 }
 
 /** Returns an event for `Ready`, and one for each other condition that reports something as not served. */
@@ -162,7 +166,7 @@ function setProblemConditions(problems: Problems, conditions: Conditions): void 
   for (const condition of problemConditions) {
     const found = problems.of(condition)
     const reason = trueReasons[condition]
-    if (found[0] !== undefined) conditions.set(condition, 'False', found[0].reason, joined(found))
+    if (found[0] !== undefined) conditions.set(condition, 'False', found[0].reason, formatProblems(found))
     else if (reason !== undefined) conditions.set(condition, 'True', reason, '')
   }
 }
@@ -175,14 +179,14 @@ function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void 
 
 /** Warns of a user's port with the name of one of ours. It is served: we never look up a port by such a name. */
 function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions): void {
-  const taken = takenPortNames(kind, (spec as PodSettings).podTemplateSpec)
+  const taken = findTakenPortNames(kind, (spec as PodSettings).podTemplateSpec)
   if (taken.length === 0) return
   const texts = taken.map(({ pointer, message }) => `/spec/podTemplateSpec${pointer}: ${message}`)
   conditions.set('PortNameTaken', 'True', 'PortNameTaken', texts.join('; '))
 }
 
 /** Returns the status fields of the served set of children: the new set, or the last good one from the status. */
-function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
+function findServedFields(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
   if (rendered) {
     const { url, externalUrl, config } = rendered
     return { url, ...(externalUrl === undefined ? {} : { externalUrl }), configHash: config.hash, ...plan.status }
@@ -244,8 +248,8 @@ function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): Explaine
   // Until the pods have reported to this operator, their reports to the previous operator stay valid.
   if (seen?.reported !== true) for (const type of REPORTED_BY_PODS) if (!conditions.get(type)) conditions.keep(type)
   reportRoute(object, seen, conditions)
-  const ready = readiness(plan, problems.all(), seen)
-  const inForce = served(plan, rendered)
+  const ready = findReadiness(plan, problems.all(), seen)
+  const inForce = findServedFields(plan, rendered)
   conditions.set('Ready', ready.status, ready.reason, ready.message)
   reportProgress(plan, seen, conditions)
   // kstatus: `Stalled` if waiting won't help, `Reconciling` if it will; absent otherwise.
@@ -263,7 +267,7 @@ function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): Explaine
       ...plan.observed?.(inForce, seen),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
-    events: [...buildEvents(ready, conditions), ...definitionEvents(object, conditions)],
+    events: [...buildEvents(ready, conditions), ...buildDefinitionEvents(object, conditions)],
     finalizer: false,
     problems: problems.all(),
   }

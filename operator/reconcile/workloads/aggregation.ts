@@ -1,14 +1,14 @@
 import type { VirtualMCPServer } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
+import { readSharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
 import type { Resolver } from '../references/references.ts'
 
 type Aggregation = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['aggregation']>
 
-function toolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShaping[] {
+function buildToolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShaping[] {
   const shaped = (tools ?? []).map(({ workload, filter, overrides, excludeAll, toolConfigRef }): ToolShaping => {
-    const shared = sharedShaping(toolConfigRef, resolver)
+    const shared = readSharedShaping(toolConfigRef, resolver)
     const names = filter ? [...filter].sort() : shared?.filter
     const replaced = { ...shared?.overrides, ...overrides }
     return {
@@ -21,7 +21,7 @@ function toolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShapi
   return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
 }
 
-const skillChoices = (skills: Aggregation['skills'] = []) =>
+const buildSkillChoices = (skills: Aggregation['skills'] = []) =>
   skills
     .map(({ workload, filter, excludeAll }) => ({
       workload,
@@ -31,7 +31,7 @@ const skillChoices = (skills: Aggregation['skills'] = []) =>
     .sort((a, b) => (a.workload < b.workload ? -1 : 1))
 
 /** Returns the names that overrides give to tools of two backends. Only the gateway can find other clashes. */
-function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
+function findOverrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
   if (strategy !== 'manual') return []
   const owners = new Map<string, string[]>()
   for (const { workload, filter, overrides, excludeAll } of shapings) {
@@ -51,10 +51,10 @@ export function buildAggregation(
   resolver: Resolver,
 ): Pick<GatewayConfig, 'aggregation'> {
   if (!aggregation) return {}
-  const tools = toolShaping(aggregation.tools, resolver)
-  const skills = skillChoices(aggregation.skills)
+  const tools = buildToolShaping(aggregation.tools, resolver)
+  const skills = buildSkillChoices(aggregation.skills)
   const { conflictResolution, conflictResolutionConfig = {}, defaultToolVisibility, excludeAllTools } = aggregation
-  for (const message of overrideClashes(conflictResolution, tools))
+  for (const message of findOverrideClashes(conflictResolution, tools))
     resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
   const { priorityOrder, prefixFormat } = conflictResolutionConfig
   const inEffect = {

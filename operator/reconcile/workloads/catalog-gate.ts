@@ -7,7 +7,7 @@ import { registryListeners } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { serverContainerName } from '../../render/object/object.ts'
 import type { Conditions, ProblemDetail, ReconcileContext } from '../outcome/plan.ts'
-import { type MountPlace, mounted } from '../references/references.ts'
+import { type MountPlace, mountSettings } from '../references/references.ts'
 import { buildAddress } from '../rendering/shared-settings.ts'
 
 type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalogGate']>
@@ -17,7 +17,7 @@ export type CatalogIdentity = NonNullable<CatalogGateConfig['members']>[number]
 const isGated = (gate: Gate | undefined): gate is Gate => gate !== undefined && gate.mode !== 'disabled'
 
 /** Returns the settings that have no effect while no registry is asked. */
-export function unusedGateSettings(gate: Gate | undefined): readonly ProblemDetail[] {
+export function findUnusedGateSettings(gate: Gate | undefined): readonly ProblemDetail[] {
   if (gate === undefined || isGated(gate)) return []
   return (['match', 'onUnavailable', 'maxStale'] as const)
     .filter((field) => gate[field] !== gateDefaults[field])
@@ -36,7 +36,7 @@ export function buildCatalogGate(
 ): Pick<GatewayConfig, 'catalogGate'> {
   if (!isGated(gate)) return {}
   const place = { at: '/spec/config/catalogGate', resolver, mounts }
-  const { registries: files = [], ...settings } = mounted(catalogGate, gate, place)
+  const { registries: files = [], ...settings } = mountSettings(catalogGate, gate, place)
   const registries = (gate.registries ?? []).map(({ name, registryRef, serviceAccountAudience, url }, index) => {
     const file = files[index] ?? { name, registry: '' }
     const server = {
@@ -56,7 +56,7 @@ export function buildCatalogGate(
 }
 
 /** Returns a member of the group as registries may know it. */
-export function catalogIdentity(
+export function readCatalogIdentity(
   object: MCPServer | MCPRemoteProxy | MCPServerEntry,
   { group }: ReconcileContext,
 ): CatalogIdentity {

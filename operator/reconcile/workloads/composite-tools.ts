@@ -11,7 +11,7 @@ import { workflowLimits } from '../../../dataplane/config/workflow/limits.ts'
 import { byText } from '../../model/index.ts'
 import { canonicalJson, sortedKeys } from '../../render/object/canonical.ts'
 import { checkDefinition } from '../configs/virtual-mcp-composite-tool-definition.ts'
-import { type Conditions, problemText, startProblems } from '../outcome/plan.ts'
+import { type Conditions, formatProblem, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 
 type Settings = NonNullable<VirtualMCPServer['spec']['config']>
@@ -48,7 +48,7 @@ function take(definition: Definition, taken: Taken): void {
 }
 
 /** Returns why a valid definition can't be offered beside the others, which stay unaffected. */
-function clash(definition: Definition, { names, called, values }: Taken): string | undefined {
+function findClash(definition: Definition, { names, called, values }: Taken): string | undefined {
   const { name } = definition
   if (names.has(name)) return `/spec/name: another composite tool has the name ${JSON.stringify(name)}`
   if (called.has(name))
@@ -62,20 +62,20 @@ function clash(definition: Definition, { names, called, values }: Taken): string
 const MISSING = 'it is missing'
 
 /** Returns the workflow of the named definition, or why it is unusable. Its own status lists all its problems. */
-function definitionNamed(name: string, { view, namespace }: Resolver): Definition | string {
+function findDefinition(name: string, { view, namespace }: Resolver): Definition | string {
   const object = view.get(virtualMcpCompositeToolDefinition, namespace, name)
   if (!object) return MISSING
   const problems = startProblems()
   checkDefinition(object, startResolver(view, namespace, problems))
   const [first, ...others] = problems.all()
   if (first === undefined) return object.spec
-  return problemText(first) + (others.length === 0 ? '' : ` (and ${others.length} more)`)
+  return formatProblem(first) + (others.length === 0 ? '' : ` (and ${others.length} more)`)
 }
 
 /** Sorts the named definitions: those that are served unchanged come first, so that no change of one displaces them. */
 const inOrder = (refs: readonly { readonly name: string }[], texts: LastGood, resolver: Resolver) =>
   refs
-    .map(({ name }) => ({ name, found: definitionNamed(name, resolver) }))
+    .map(({ name }) => ({ name, found: findDefinition(name, resolver) }))
     .map((one) => ({ ...one, isNew: typeof one.found === 'string' || formatDefinition(one.found) !== texts[one.name] }))
     .sort((a, b) => Number(a.isNew) - Number(b.isNew) || byText(a.name, b.name))
 
@@ -84,7 +84,7 @@ const formatDefinition = (definition: Definition) => canonicalJson(definition)
 /** Returns the last good definition of a name, if it can be offered beside the names taken. */
 function findKept(text: string | undefined, taken: Taken): Definition | undefined {
   const kept = text === undefined ? undefined : (JSON.parse(text) as Definition)
-  return kept === undefined || clash(kept, taken) !== undefined ? undefined : kept
+  return kept === undefined || findClash(kept, taken) !== undefined ? undefined : kept
 }
 
 /**
@@ -113,7 +113,7 @@ export function collectCompositeTools(
     if (kept <= MOST_KEPT) lastGood[name] = text
   }
   for (const { name, found } of inOrder(compositeToolRefs, before, resolver)) {
-    const problem = typeof found === 'string' ? found : clash(found, taken)
+    const problem = typeof found === 'string' ? found : findClash(found, taken)
     if (typeof found !== 'string' && problem === undefined) {
       serve(name, found)
       continue

@@ -10,23 +10,23 @@ import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
-import { type GatewayPinning, memberPinning, pinningMode } from '../configs/mcp-pin.ts'
-import { joined, type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
+import { buildMemberPinning, type GatewayPinning, readPinningMode } from '../configs/mcp-pin.ts'
+import { formatProblems, type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import {
+  buildCredential,
   type CredentialReference,
   NEEDS_CALLERS,
   type OutgoingCredential,
-  outgoingCredential,
   providerProblem,
   type UpstreamProviders,
   withCredential,
 } from '../rendering/backend.ts'
 import { buildAddress, buildEndpoint } from '../rendering/shared-settings.ts'
-import { type CatalogIdentity, catalogIdentity } from './catalog-gate.ts'
+import { type CatalogIdentity, readCatalogIdentity } from './catalog-gate.ts'
 import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { assembleMcpServer } from './mcp-server.ts'
-import { checkEntry, entryBackend } from './mcp-server-entry.ts'
+import { buildEntryBackend, checkEntry } from './mcp-server-entry.ts'
 
 /** Kinds that are members of the group that they name. A gateway names a group too but is no member. */
 const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
@@ -74,7 +74,7 @@ interface Plain {
 }
 
 /** Returns one of our servers behind its Service. Its problems matter only while none of its pods run. */
-function workloadBackend(
+function buildWorkloadBackend(
   object: MCPServer | MCPRemoteProxy,
   problems: Problems,
   assemble: () => void,
@@ -82,21 +82,22 @@ function workloadBackend(
 ): Plain | string {
   const { name, namespace } = object.metadata
   assemble()
-  if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined) return joined(problems.all())
+  if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined)
+    return formatProblems(problems.all())
   const backend = {
     name,
     url: buildEndpoint(buildAddress(object, object.spec.proxyPort, context)),
-    ...memberPinning(object, pinning, resolver),
+    ...buildMemberPinning(object, pinning, resolver),
   }
-  const identity = catalogIdentity(object, context)
-  return { backend, own: object.spec.externalAuthConfigRef, mode: pinningMode(object), identity }
+  const identity = readCatalogIdentity(object, context)
+  return { backend, own: object.spec.externalAuthConfigRef, mode: readPinningMode(object), identity }
 }
 
 const isBeingDeleted = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
   object?.metadata.deletionTimestamp !== undefined
 
 /** Returns the backend of a member without its credential, or why it can't be a backend. */
-function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain | string | undefined {
+function buildPlainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain | string | undefined {
   const { resolver, context, mounts } = options
   const { view, namespace } = resolver
   const problems = startProblems()
@@ -107,48 +108,51 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
     const { externalAuthConfigRef: own, ...others } = object.spec
     // A gateway that overrides the credential doesn't need the server's own credential settings.
     const asked = options.chooseCredential(name, own) === own ? object : { ...object, spec: others }
-    return workloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
+    return buildWorkloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
   }
   if (kind === 'MCPRemoteProxy') {
     const object = view.get(mcpRemoteProxy, namespace, name)
     if (!object || isBeingDeleted(object)) return undefined
-    return workloadBackend(object, problems, () => assembleMcpRemoteProxy(object, inner, context), options)
+    return buildWorkloadBackend(object, problems, () => assembleMcpRemoteProxy(object, inner, context), options)
   }
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
   if (!object || isBeingDeleted(object)) return undefined
   const own = object.spec.externalAuthConfigRef
   checkEntry(object, inner, context, { credentials: options.chooseCredential(name, own) === own })
-  if (!problems.none) return joined(problems.all())
-  const backend = { ...entryBackend(object, inner, mounts, context), ...memberPinning(object, options.pinning, inner) }
-  return { backend, own, mode: backend.pinning?.mode ?? 'disabled', identity: catalogIdentity(object, context) }
+  if (!problems.none) return formatProblems(problems.all())
+  const backend = {
+    ...buildEntryBackend(object, inner, mounts, context),
+    ...buildMemberPinning(object, options.pinning, inner),
+  }
+  return { backend, own, mode: backend.pinning?.mode ?? 'disabled', identity: readCatalogIdentity(object, context) }
 }
 
 /** Returns a member as the gateway calls it, with the credential that applies to it, or why it can't be called. */
 function buildMember(member: ObjectName, options: MemberOptions): Member | string | undefined {
-  const plain = plainBackend(member, options)
+  const plain = buildPlainBackend(member, options)
   if (typeof plain !== 'object') return plain
   const { view, namespace } = options.resolver
   const ref = options.chooseCredential(member.name, plain.own)
   const problems = startProblems()
-  const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
+  const credential = buildCredential(ref, startResolver(view, namespace, problems), options.mounts)
   // A member is never called without its configured credential.
-  if (ref !== undefined && credential === undefined) return joined(problems.all())
+  if (ref !== undefined && credential === undefined) return formatProblems(problems.all())
   const problem =
-    credential && (signingProblem(member, plain.backend, credential) ?? credentialProblem(credential, options))
+    credential && (findSigningProblem(member, plain.backend, credential) ?? findCredentialProblem(credential, options))
   if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`
   const { mode, identity } = plain
   return { kind: member.kind, backend: withCredential(plain.backend, credential), credential, mode, identity }
 }
 
 /** Returns why requests to this member can't be signed: a signature covers one address and the body sent to it. */
-function signingProblem({ kind }: ObjectName, { transport }: BackendConfig, { type }: OutgoingCredential) {
+function findSigningProblem({ kind }: ObjectName, { transport }: BackendConfig, { type }: OutgoingCredential) {
   if (type !== 'awsSts') return undefined
   if (kind !== 'MCPServerEntry') return 'awsSts signs requests to AWS: use an MCPServerEntry for the server at AWS'
   return transport === 'sse' ? 'awsSts signs only requests of streamable-http, not of sse' : undefined
 }
 
 /** Returns why this gateway can't get the credential, even though its configuration is valid. */
-function credentialProblem(
+function findCredentialProblem(
   { isPersonal, provider }: OutgoingCredential,
   { hasCallers, upstreamProviders }: MemberOptions,
 ): string | undefined {

@@ -1,9 +1,9 @@
 import { type MCPGroup, mcpGroup } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { deletionBlocked } from '../configs/config.ts'
+import { reportBlockedDeletion } from '../configs/config.ts'
 import { type ExplainedPlan, type ReconcileContext, readGeneration, startConditions } from '../outcome/plan.ts'
 
-const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+const formatCount = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 
 /** Lists the members of a group. A deleted group stays while any object names it: its gateways need it. */
 export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): ExplainedPlan {
@@ -15,13 +15,13 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
   const remoteProxies = listNames('MCPRemoteProxy')
   const entries = listNames('MCPServerEntry')
   conditions.set('Ready', 'True', 'Ready', '')
-  const events = deletionBlocked(object, referrers, conditions)
+  const events = reportBlockedDeletion(object, referrers, conditions)
   const members = servers.length + remoteProxies.length + entries.length
   conditions.set(
     'MembersListed',
     'True',
     members === 0 ? 'NoMembers' : 'Listed',
-    members === 0 ? 'no object names this group yet' : counted(members, 'member', 'members'),
+    members === 0 ? 'no object names this group yet' : formatCount(members, 'member', 'members'),
   )
   return {
     children: [],

@@ -15,9 +15,9 @@ import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/co
 import type { ClusterView, SourceObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/network.ts'
 import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
-import { configMapName, dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
+import { dataPlaneContainerName, formatConfigMapName, renderConfig } from '../../render/object/object.ts'
 import {
-  dataPlaneContainer,
+  buildDataPlaneContainer,
   MOUNT_ROOT,
   type Mounts,
   resourceDefaults,
@@ -27,9 +27,9 @@ import {
   stateEnvironment,
   stateMount,
 } from '../../render/pod/containers.ts'
-import { ownEnvironment } from '../../render/pod/workload.ts'
-import { registryRights } from '../../render/rights.ts'
-import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
+import { mergeEnvironment } from '../../render/pod/workload.ts'
+import { buildRegistryRights } from '../../render/rights.ts'
+import { buildTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { checkSupported, collectFindings, type Places } from '../outcome/findings.ts'
 import {
   type Conditions,
@@ -38,14 +38,8 @@ import {
   type ReconcileContext,
   startProblems,
 } from '../outcome/plan.ts'
-import { mounted, type Resolver, startResolver } from '../references/references.ts'
-import {
-  checkName,
-  checkPullSecrets,
-  containerResources,
-  noteFindings,
-  renderChildren,
-} from '../rendering/rendering.ts'
+import { mountSettings, type Resolver, startResolver } from '../references/references.ts'
+import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
 import { buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
@@ -60,10 +54,10 @@ interface RegistryAssembly {
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 const parseText = longParser('configurations of registries', parseConfig)
 
-function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
+function buildFromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
   const { telemetry, audit, ...others } = spec
   const place = { at: '/spec', resolver, mounts }
-  const { sources = [], registries = [], auth, database, ...blocks } = mounted(registryConfig, others, place)
+  const { sources = [], registries = [], auth, database, ...blocks } = mountSettings(registryConfig, others, place)
   const { port, ...byUrl } = database ?? {}
   return {
     ...blocks,
@@ -78,7 +72,7 @@ function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts:
     ...(database && { database: database.urlFile === undefined ? database : byUrl }),
     ...buildAudit(audit),
     ...(telemetry && {
-      telemetry: telemetrySettings(telemetry, telemetry.serviceName ?? metadata.name, {
+      telemetry: buildTelemetry(telemetry, telemetry.serviceName ?? metadata.name, {
         ...place,
         at: '/spec/telemetry',
       }),
@@ -88,7 +82,7 @@ function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts:
 
 const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
 
-function fromText(text: string, problems: Problems): RegistryConfig {
+function parseConfigYaml(text: string, problems: Problems): RegistryConfig {
   const parsed = parseText(text)
   if ('value' in parsed) return parsed.value
   for (const { pointer, message, line } of parsed.findings) {
@@ -142,12 +136,12 @@ const withName = (
   ...(telemetry && { telemetry: { serviceName: name, ...telemetry } }),
 })
 
-const registryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
+const buildRegistryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
   buildAddresses(object, registryListeners.listen, (address) => address, context)
 
 /** Adds the names of the registry's Service to the allowed hosts, for both forms of the configuration. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
-  const { hosts } = registryAddresses(object, context)
+  const { hosts } = buildRegistryAddresses(object, context)
   return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
 }
 
@@ -161,13 +155,15 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   checkSupported(mcpRegistry, object, problems)
   checkName(object, 'recreate', problems)
   checkPullSecrets(spec, resolver)
-  const mounts = startMounts(configMapName(object))
+  const mounts = startMounts(formatConfigMapName(object))
   const written =
-    spec.configYAML === undefined ? fromFields(object, resolver, mounts) : fromText(spec.configYAML, problems)
+    spec.configYAML === undefined
+      ? buildFromFields(object, resolver, mounts)
+      : parseConfigYaml(spec.configYAML, problems)
   const complete = withPgpass(object, withCluster(written, mounts, context.group), resolver, mounts)
   const config = withServiceHosts(object, withName(object, complete), context)
   if (problems.none) noteFindings(collectFindings(parseConfig, config), problems, ...choosePlaces(spec))
-  const extra = extraVolumes(spec, [STATE_PATH], resolver)
+  const extra = readExtraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {
       pointer: '/spec/replicas',
@@ -184,21 +180,23 @@ function renderRegistry(
 ): Rendered {
   const { spec } = object
   const config = renderConfig(object, context.group, 'registry', settings)
-  const container = dataPlaneContainer({
+  const container = buildDataPlaneContainer({
     container: dataPlaneContainerName(object.kind),
     role: 'registry',
     image: context.image,
     listeners: registryListeners,
-    resources: containerResources(spec.resources, resourceDefaults.registry, problems),
-    env: ownEnvironment(spec, stateEnvironment),
+    resources: readResources(spec.resources, resourceDefaults.registry, problems),
+    env: mergeEnvironment(spec, stateEnvironment),
     volumeMounts: [...mounts.volumeMounts(), stateMount, ...extra.volumeMounts],
     sidecar: false,
   })
   const { displayName, storage } = spec
-  const { url, externalUrl } = registryAddresses(object, context)
+  const { url, externalUrl } = buildRegistryAddresses(object, context)
   const { database } = settings
   const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
-  const rights = readsCluster ? registryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount) : undefined
+  const rights = readsCluster
+    ? buildRegistryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount)
+    : undefined
   const store = storage ? { persistentVolumeClaim: { claimName: storage.claimName } } : { emptyDir: {} }
   const children = renderChildren(
     object,
@@ -261,14 +259,14 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
       if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
       if (sources !== undefined) setSourcesSynced(sources, conditions)
     },
-    observed: () => sources && { sources: sourceStates(object, sources, context.now) },
+    observed: () => sources && { sources: buildSourceStates(object, sources, context.now) },
   })
 }
 
 type SourceStates = NonNullable<NonNullable<MCPRegistry['status']>['sources']>
 
 /** Builds `status.sources`: the observation of each source, and since when it has been so. */
-function sourceStates(
+function buildSourceStates(
   { status }: Pick<MCPRegistry, 'status'>,
   observed: readonly SourceObservation[],
   now: string,
@@ -324,7 +322,7 @@ const isFields = (value: unknown): value is Fields =>
  * Returns a pod's own volumes and their mounts in our container. Collisions with ours, the node's disk and missing
  * objects are problems.
  */
-function extraVolumes(
+function readExtraVolumes(
   { volumes = [], volumeMounts = [] }: VolumeFields,
   ownPaths: readonly string[],
   resolver: Resolver,

@@ -2,15 +2,15 @@ import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/ind
 import type { ClusterView } from '../../model/view.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
-import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
+import { checkSupported, validateGateway } from '../outcome/findings.ts'
 import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
-import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
+import { mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
 import {
-  backendHeaders,
+  buildHeaders,
+  buildHttpTransport,
+  buildProxyCredential,
   checkRemoteUrl,
-  httpTransport,
-  mayBePrivate,
-  proxyCredential,
+  isPrivateAllowed,
   withCredential,
 } from '../rendering/backend.ts'
 import {
@@ -23,7 +23,7 @@ import {
 } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
 import {
-  gatewayPeers,
+  findGatewayPeers,
   readLimited,
   reportProofs,
   warnOfOpenToAll,
@@ -48,20 +48,20 @@ export function assembleMcpRemoteProxy(
   const assembly = assembleProxy(
     object,
     (mounts) => {
-      const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
+      const ca = mountCaBundle(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
       const backend = {
         url: spec.remoteUrl,
-        ...httpTransport(spec),
+        ...buildHttpTransport(spec),
         ...(ca === undefined ? {} : { caBundleFile: ca }),
-        ...backendHeaders(spec.headerForward, resolver, mounts),
-        allowPrivateIP: mayBePrivate(spec, context),
+        ...buildHeaders(spec.headerForward, resolver, mounts),
+        allowPrivateIP: isPrivateAllowed(spec, context),
       }
-      return withCredential(backend, proxyCredential(spec, resolver, mounts))
+      return withCredential(backend, buildProxyCredential(spec, resolver, mounts))
     },
     resolver,
     context,
   )
-  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
+  if (problems.none) noteFindings(validateGateway(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
   return assembly
 }
 
@@ -74,7 +74,7 @@ export function reconcileMcpRemoteProxy(
   const problems = startProblems()
   const resolver = startResolver(view, object.metadata.namespace, problems)
   const assembly = assembleMcpRemoteProxy(object, resolver, context)
-  const gateways = gatewayPeers(object, view)
+  const gateways = findGatewayPeers(object, view)
   return planWorkload({
     object,
     view,

@@ -5,15 +5,15 @@ import type { ClusterView } from '../../model/view.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { setReadiness } from '../configs/config.ts'
 import {
-  definitionEvents,
-  memberPinning,
+  buildDefinitionEvents,
+  buildMemberPinning,
+  buildServerPinning,
   type PinState,
-  pinningMode,
   readGatewayPinning,
+  readPinningMode,
   reportDefinitions,
-  serverPinning,
 } from '../configs/mcp-pin.ts'
-import { checkSupported, noteInvalid, partFindings } from '../outcome/findings.ts'
+import { checkSupported, noteInvalid, validatePart } from '../outcome/findings.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -23,25 +23,31 @@ import {
   startConditions,
   startProblems,
 } from '../outcome/plan.ts'
-import { caBundleFile, type Resolver, startResolver } from '../references/references.ts'
-import { backendHeaders, checkCredential, checkRemoteUrl, httpTransport, mayBePrivate } from '../rendering/backend.ts'
+import { mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
+import {
+  buildHeaders,
+  buildHttpTransport,
+  checkCredential,
+  checkRemoteUrl,
+  isPrivateAllowed,
+} from '../rendering/backend.ts'
 
 /** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
-export function entryBackend(
+export function buildEntryBackend(
   object: MCPServerEntry,
   resolver: Resolver,
   mounts: Mounts,
   context: ReconcileContext,
 ): BackendConfig {
   const { spec, metadata } = object
-  const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
+  const ca = mountCaBundle(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
   return {
     name: metadata.name,
     url: spec.remoteUrl,
-    ...httpTransport(spec),
+    ...buildHttpTransport(spec),
     ...(ca === undefined ? {} : { caBundleFile: ca }),
-    ...backendHeaders(spec.headerForward, resolver, mounts),
-    allowPrivateIP: mayBePrivate(spec, context),
+    ...buildHeaders(spec.headerForward, resolver, mounts),
+    allowPrivateIP: isPrivateAllowed(spec, context),
   }
 }
 
@@ -57,10 +63,10 @@ export function checkEntry(
   if (options.credentials) checkCredential(object.spec.externalAuthConfigRef, resolver)
   resolver.object(mcpGroup, object.spec.groupRef.name)
   checkRemoteUrl(object.spec, context, problems)
-  const backend = entryBackend(object, resolver, startMounts('config'), context)
+  const backend = buildEntryBackend(object, resolver, startMounts('config'), context)
   for (const { pointer, message } of backendFindings(backend, ''))
     problems.add('Valid', 'ConfigInvalid', { message: `${pointer} ${message}` })
-  if (problems.none) noteInvalid(partFindings({ backends: [backend] }, PLACES), problems)
+  if (problems.none) noteInvalid(validatePart({ backends: [backend] }, PLACES), problems)
 }
 
 /** Returns the pinning of the entry at each gateway of the group, and what the gateway's pods report of it. */
@@ -72,11 +78,11 @@ function readGatewayPins(object: MCPServerEntry, resolver: Resolver): readonly P
       referrer.kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, referrer.name) : undefined
     return gateway ?? []
   })
-  const own = serverPinning(object, resolver).pinning
+  const own = buildServerPinning(object, resolver).pinning
   if (gateways.length === 0)
-    return [{ name, mode: pinningMode(object), isPinned: own?.pins !== undefined, seen: undefined }]
+    return [{ name, mode: readPinningMode(object), isPinned: own?.pins !== undefined, seen: undefined }]
   return gateways.map(({ kind, metadata, spec }) => {
-    const { pinning } = memberPinning(object, readGatewayPinning(spec.config), resolver)
+    const { pinning } = buildMemberPinning(object, readGatewayPinning(spec.config), resolver)
     const seen = view.observe(kind, namespace, metadata.name)?.definitions?.find((one) => one.name === name)
     return { name, mode: pinning?.mode ?? 'disabled', isPinned: pinning?.pins !== undefined, seen }
   })
@@ -106,7 +112,7 @@ export function reconcileMcpServerEntry(
   checkEntry(object, resolver, context, { credentials: true })
   const conditions = startConditions(object, context.now)
   reportEntry(readGatewayPins(object, resolver), problems, conditions)
-  const events = [...setReadiness(problems, conditions), ...definitionEvents(object, conditions)]
+  const events = [...setReadiness(problems, conditions), ...buildDefinitionEvents(object, conditions)]
   return {
     children: [],
     status: {

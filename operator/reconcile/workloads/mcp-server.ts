@@ -7,22 +7,22 @@ import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gat
 import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import type { ClusterView } from '../../model/view.ts'
-import { type Outbound, outboundNetwork, outboundProblem, sidecarListeners } from '../../render/network/network.ts'
+import { findOutboundProblem, formatNetwork, type Outbound, sidecarListeners } from '../../render/network/network.ts'
 import { hashValue } from '../../render/object/canonical.ts'
 import { dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
 import {
-  dataPlaneContainer,
+  buildDataPlaneContainer,
+  buildListenVariables,
+  buildServerContainer,
   isPinned,
-  listening,
   type Mounts,
   resourceDefaults,
-  serverContainer,
 } from '../../render/pod/containers.ts'
-import { ownEnvironment } from '../../render/pod/workload.ts'
+import { mergeEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
-import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
+import { checkSupported, validateGateway } from '../outcome/findings.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -33,11 +33,11 @@ import {
 import { type Resolver, startResolver } from '../references/references.ts'
 import {
   buildEra,
-  forwardedCredential,
-  httpTransport,
+  buildForwardedCredential,
+  buildHttpTransport,
+  buildProxyCredential,
+  buildStdioBackend,
   type OutgoingCredential,
-  proxyCredential,
-  stdioBackend,
   withCredential,
 } from '../rendering/backend.ts'
 import {
@@ -48,15 +48,9 @@ import {
   readProxyPins,
   warnOfLogins,
 } from '../rendering/proxy.ts'
+import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
 import {
-  checkName,
-  checkPullSecrets,
-  containerResources,
-  noteFindings,
-  renderChildren,
-} from '../rendering/rendering.ts'
-import {
-  gatewayPeers,
+  findGatewayPeers,
   readLimited,
   reportProofs,
   warnOfOpenToAll,
@@ -114,11 +108,11 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
 
 function buildBackend(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
-  if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...buildEra(spec) }
+  if (spec.transport === 'stdio') return { ...buildStdioBackend(object, mounts, context), ...buildEra(spec) }
   const port = spec.mcpPort ?? MCP_PORT
   const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
   const path = spec.transport === 'sse' ? '/sse' : '/mcp'
-  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec) }
+  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...buildHttpTransport(spec) }
 }
 
 interface ServerAssembly extends Assembly {
@@ -139,9 +133,9 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   const assembly = assembleProxy(
     object,
     (mounts) => {
-      const credential = proxyCredential(spec, resolver, mounts)
+      const credential = buildProxyCredential(spec, resolver, mounts)
       checkHasHeaders(object, credential, problems)
-      const backend = { ...buildBackend(object, mounts, context), ...forwardedCredential(object, resolver) }
+      const backend = { ...buildBackend(object, mounts, context), ...buildForwardedCredential(object, resolver) }
       // In a group the gateways send the credential, each by its own configuration.
       const isOwn = spec.transport !== 'stdio' && (spec.groupRef === undefined || credential?.isPersonal === true)
       return isOwn ? withCredential(backend, credential) : backend
@@ -149,9 +143,9 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
     resolver,
     context,
   )
-  const outbound = outboundProfile(spec.permissionProfile, resolver)
+  const outbound = resolveProfile(spec.permissionProfile, resolver)
   if (!context.isOwnMachine) checkOutbound(outbound, assembly.config, problems)
-  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
+  if (problems.none) noteFindings(validateGateway(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
   return { ...assembly, outbound }
 }
 
@@ -164,7 +158,7 @@ function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
 }
 
 /** Returns a revision of the Secret values in the environment. A process reads these once: changes need new pods. */
-function secretRevision(
+function computeSecretRevision(
   { spec, metadata }: MCPServer,
   view: ClusterView,
   { findSecretRevision }: ReconcileContext,
@@ -188,26 +182,26 @@ function renderMcpServer(
   const { spec } = object
   const shape = chooseShape(object)
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const server = serverContainer({
+  const server = buildServerContainer({
     image: spec.image,
     args: spec.args,
     env: spec.env,
     secrets: spec.secrets,
     port: shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT),
-    resources: containerResources(spec.resources, resourceDefaults.server, problems),
+    resources: readResources(spec.resources, resourceDefaults.server, problems),
     apiAccess: spec.serviceAccount !== undefined,
   })
-  const proxy = dataPlaneContainer({
+  const proxy = buildDataPlaneContainer({
     container: dataPlaneContainerName(object.kind),
     role: 'gateway',
     image: context.image,
     listeners: sidecarListeners,
-    resources: containerResources(spec.proxyResources, resourceDefaults.sidecar, problems),
-    env: ownEnvironment(spec),
+    resources: readResources(spec.proxyResources, resourceDefaults.sidecar, problems),
+    env: mergeEnvironment(spec),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: true,
   })
-  const revision = secretRevision(object, view, context)
+  const revision = computeSecretRevision(object, view, context)
   const rights = shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined
   const children = renderChildren(
     object,
@@ -225,7 +219,7 @@ function renderMcpServer(
       shape,
       rights,
       outbound: assembly.outbound,
-      gateways: gatewayPeers(object, view),
+      gateways: findGatewayPeers(object, view),
       replicas: shape === 'stateful' ? Math.min(1, readReplicas(spec) ?? 1) : readReplicas(spec),
     },
     problems,
@@ -256,7 +250,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfProxyHeaders(object.spec, conditions)
       warnOfEnvFrom(object.spec, object.spec.mcpPort ?? MCP_PORT, conditions)
       const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
-      const served = { settings: object.spec, gateways: gatewayPeers(object, view), secrets }
+      const served = { settings: object.spec, gateways: findGatewayPeers(object, view), secrets }
       warnOfOpenToAll(assembly.config, served, context, conditions)
       reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
@@ -266,7 +260,13 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
 }
 
 /** Lists the services that the proxy in the server's pod must reach, besides the server. */
-function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backends }: GatewayConfig): readonly string[] {
+function listOwnNeeds({
+  incomingAuth,
+  authServer,
+  sessionStorage,
+  telemetry,
+  backends,
+}: GatewayConfig): readonly string[] {
   const { stdio, credential } = backends[0] ?? {}
   return [
     ...(stdio?.attach ? ['the API server, through which it attaches to a stdio server'] : []),
@@ -280,7 +280,7 @@ function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backend
 
 /** Records a problem if the outbound rules cut off the proxy: a NetworkPolicy applies to the whole pod. */
 function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, problems: Problems): void {
-  const needs = outbound === 'nothing' ? ownNeeds(config) : []
+  const needs = outbound === 'nothing' ? listOwnNeeds(config) : []
   if (needs.length === 0) return
   const message = `allows no connections out of the pod, but the proxy in it must reach ${needs.join(', ')}; list their addresses in a profile of type configmap`
   problems.add('Valid', 'ProxyShutIn', { pointer: '/spec/permissionProfile', joint: ' ', message })
@@ -315,7 +315,7 @@ function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Condition
     ...[...env, ...readItems(own['env'])].map(({ name }) => name),
     ...secrets.map(({ key, targetEnvName }) => targetEnvName ?? key),
   ])
-  const hidden = listening(port)
+  const hidden = buildListenVariables(port)
     .map(({ name }) => name)
     .filter((name) => !set.has(name) && prefixes.some((prefix) => name.startsWith(prefix) && name !== prefix))
   if (hidden.length === 0) return
@@ -363,7 +363,7 @@ type Profile = Static<typeof profileSchema>
 const MODES = new Set(['', 'bridge', 'default', 'none'])
 
 /** Finds settings of a profile that a pod can't enforce. */
-function unenforceable({ read = [], write = [], privileged, network = {} }: Profile): readonly Finding[] {
+function findUnenforceable({ read = [], write = [], privileged, network = {} }: Profile): readonly Finding[] {
   const { mode = '', outbound = {}, inbound } = network
   const findings: Finding[] = []
   const refuse = (isRefused: boolean | undefined, pointer: string, message: string) => {
@@ -379,13 +379,13 @@ function unenforceable({ read = [], write = [], privileged, network = {} }: Prof
     'is not supported here: use networkPolicy.ingressFrom',
   )
   for (const [index, host] of (outbound.allow_host ?? []).entries()) {
-    const problem = outboundProblem(host)
+    const problem = findOutboundProblem(host)
     if (problem !== undefined) findings.push({ pointer: `/network/outbound/allow_host/${index}`, message: problem })
   }
   return findings
 }
 
-const parseProfile = longParser('permission profiles', configParser(profileSchema, unenforceable))
+const parseProfile = longParser('permission profiles', configParser(profileSchema, findUnenforceable))
 
 function buildOutbound({ network = {} }: Profile): Outbound {
   const { mode, outbound = {} } = network
@@ -393,7 +393,7 @@ function buildOutbound({ network = {} }: Profile): Outbound {
   const { insecure_allow_all: isOpen, allow_host: hosts = [], allow_port: ports = [] } = outbound
   if (isOpen) return 'anything'
   if (hosts.length === 0 && ports.length === 0) return 'nothing'
-  const networks = hosts.map(outboundNetwork)
+  const networks = hosts.map(formatNetwork)
   return { networks: [...new Set(networks)].sort(), ports: [...new Set(ports)].sort((a, b) => a - b) }
 }
 
@@ -409,10 +409,10 @@ interface ProfileReference {
 const AT = '/spec/permissionProfile'
 
 /** Returns the allowed outbound traffic. Undefined without a profile or, after recording why, if it is unreadable. */
-function outboundProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
+function resolveProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
   if (profile === undefined) return undefined
   const { type, name, key } = profile
-  if (type === 'configmap') return profileInConfigMap(name, key, resolver)
+  if (type === 'configmap') return readProfile(name, key, resolver)
   const known = Object.hasOwn(builtin, name) ? builtin[name] : undefined
   if (key !== undefined) refuse(resolver, `${AT}/key`, 'needs type configmap')
   if (known === undefined) refuse(resolver, `${AT}/name`, 'must be none or network; type configmap names a ConfigMap')
@@ -422,7 +422,7 @@ function outboundProfile(profile: ProfileReference | undefined, resolver: Resolv
 const refuse = ({ problems }: Resolver, pointer: string, message: string) =>
   problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 
-function profileInConfigMap(name: string, key: string | undefined, resolver: Resolver): Outbound | undefined {
+function readProfile(name: string, key: string | undefined, resolver: Resolver): Outbound | undefined {
   if (key === undefined) {
     refuse(resolver, `${AT}/key`, 'must be set when type is configmap')
     return undefined

@@ -7,10 +7,10 @@ import { isOfCluster, withoutUrlSecrets } from '../../../dataplane/config/check/
 import type { GatewayConfig, OptimizerConfig } from '../../../dataplane/config/gateway.ts'
 import type { BackendObservation, ClusterView, WorkloadObservation } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/network.ts'
-import { configMapName } from '../../render/object/object.ts'
+import { formatConfigMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import {
-  authServerSettings,
+  buildAuthServerSettings,
   checkIssuer,
   checkReplicas,
   reportGrants,
@@ -18,12 +18,12 @@ import {
   warnOfLosses,
   warnOfNoIdentity,
 } from '../configs/auth-server.ts'
-import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { providersServed } from '../configs/mcp-external-auth-config.ts'
-import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
+import { buildAuthzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import { listProviders } from '../configs/mcp-external-auth-config.ts'
+import { buildOidc, findUnusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { type PinState, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
-import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { checkSupported, gatewayFindings } from '../outcome/findings.ts'
+import { buildWorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { checkSupported, validateGateway } from '../outcome/findings.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -33,8 +33,8 @@ import {
   startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
-import { type MountPlace, mounted, type Resolver, startResolver } from '../references/references.ts'
-import { checkCredential, credentialInForce, listUpstreamProviders } from '../rendering/backend.ts'
+import { type MountPlace, mountSettings, type Resolver, startResolver } from '../references/references.ts'
+import { checkCredential, listUpstreamProviders, resolveCredential } from '../rendering/backend.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
 import {
@@ -48,15 +48,15 @@ import {
   buildUsage,
   checkProofs,
   reportProofs,
+  respellAddresses,
   type SessionStorageSpec,
-  spelledBy,
   warnOfOpenToAll,
   warnOfRateLimits,
   warnOfSessions,
 } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { buildAggregation } from './aggregation.ts'
-import { buildCatalogGate, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'
+import { buildCatalogGate, findUnusedGateSettings, reportCatalogGate } from './catalog-gate.ts'
 import { type CompositeTools, collectCompositeTools, reportCompositeTools } from './composite-tools.ts'
 import { collectMembers, type Members } from './group-members.ts'
 
@@ -98,7 +98,7 @@ function buildIncomingAuth(
     })
     return { type }
   }
-  const oidc = oidcSettings(oidcConfigRef, { besides: audience, ownIssuer: authServerConfig?.issuer }, resolver, mounts)
+  const oidc = buildOidc(oidcConfigRef, { besides: audience, ownIssuer: authServerConfig?.issuer }, resolver, mounts)
   return {
     type,
     ...(oidc && { oidc }),
@@ -126,7 +126,7 @@ function buildAuthServer(
   )
   checkReplicas(authServerConfig, replicas, problems)
   const place = { owner: { kind, metadata }, at: AUTH_SERVER }
-  const authServer = authServerSettings(authServerConfig, place, resolver, mounts)
+  const authServer = buildAuthServerSettings(authServerConfig, place, resolver, mounts)
   const { authServerUpstreamFilter: upstreamFilter } = spec
   return { authServer: { ...authServer, ...(upstreamFilter && { upstreamFilter }) } }
 }
@@ -179,7 +179,7 @@ function buildOperational(
     ...(logLevel === undefined ? {} : { logLevel }),
     ...(handling === undefined
       ? {}
-      : { failureHandling: mounted(failureHandling, handling, { at: HANDLING, resolver, mounts }) }),
+      : { failureHandling: mountSettings(failureHandling, handling, { at: HANDLING, resolver, mounts }) }),
   }
 }
 
@@ -213,15 +213,15 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   checkPullSecrets(spec, resolver)
   checkGroupName(spec, problems)
   checkCredentials(spec, resolver)
-  const mounts = startMounts(configMapName(object))
+  const mounts = startMounts(formatConfigMapName(object))
   const { oidcConfigRef, audience } = spec.incomingAuth
   const found = buildAddresses(object, gatewayListeners.listen, buildEndpoint, context)
-  const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, audience, oidcConfigRef?.audience])
+  const addresses = respellAddresses(found, [oidcConfigRef?.resourceUrl, audience, oidcConfigRef?.audience])
   const members = collectMembers(spec.groupRef.name, {
     resolver,
     mounts,
     context,
-    chooseCredential: (name, own) => credentialInForce(spec, name, own),
+    chooseCredential: (name, own) => resolveCredential(spec, name, own),
     hasCallers: spec.incomingAuth.type === 'oidc',
     pinning: readGatewayPinning(spec.config),
     upstreamProviders: listUpstreamProviders(spec),
@@ -230,7 +230,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const incomingAuth = buildIncomingAuth(spec, resolver, mounts)
   const authServer = buildAuthServer(object, incomingAuth, resolver, mounts)
   const compositeTools = collectCompositeTools(spec.config ?? {}, object.status?.compositeTools ?? {}, resolver)
-  const telemetry = workloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
+  const telemetry = buildWorkloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
@@ -240,7 +240,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...buildOpen(spec, buildPublicUrl(spec, addresses), problems),
     incomingAuth,
     ...authServer,
-    ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
+    ...buildAuthzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
     backends: members.served.map(({ backend }) => {
       const timeout = operational.timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
@@ -258,7 +258,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...buildUsage(spec.config?.usage),
   }
   checkProofs(config, '/spec/incomingAuth/dpop', problems)
-  if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)
+  if (problems.none) noteFindings(validateGateway(config), problems, PLACES, ORIGINS)
   return {
     config,
     mounts,
@@ -337,7 +337,7 @@ function warnOfUnknownBackends(
 }
 
 /** Returns the settings that have no effect beside the others. */
-function unusedSettings(
+function findUnusedSettings(
   { incomingAuth, authServerConfig, sessionStorage, config }: Spec,
   resolver: Resolver,
 ): readonly ProblemDetail[] {
@@ -347,12 +347,12 @@ function unusedSettings(
   const isNotFor = (strategy: string) =>
     `has no effect under conflictResolution ${conflictResolution}: it is for ${strategy}`
   return [
-    ...unusedByIssuer(
+    ...findUnusedByIssuer(
       incomingAuth.oidcConfigRef,
       { issuer: authServerConfig?.issuer, pointer: '/spec/incomingAuth/oidcConfigRef' },
       resolver,
     ),
-    ...unusedGateSettings(config?.catalogGate),
+    ...findUnusedGateSettings(config?.catalogGate),
     ...(config?.pinning?.mode === 'disabled' && config.pinning.unpinnedBackends === 'allow'
       ? [
           {
@@ -435,8 +435,8 @@ export function reconcileVirtualMcpServer(
       reportTrustedIssuers(spec.authServerConfig, seen, conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
-      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions, providersServed(assembly.config))
-      warnOfNoEffect(unusedSettings(spec, resolver), conditions)
+      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions, listProviders(assembly.config))
+      warnOfNoEffect(findUnusedSettings(spec, resolver), conditions)
       warnOfSessions({ ...spec, sessionStorage: readStorage(spec) }, conditions)
       warnOfRateLimits(
         {
@@ -458,7 +458,7 @@ export function reconcileVirtualMcpServer(
         ...(credential === undefined ? {} : { authConfigRef: credential.config, authType: credential.type }),
       })),
     },
-    observed: (served, seen) => observedBackends(served, seen?.backends),
+    observed: (served, seen) => buildBackendStates(served, seen?.backends),
   })
 }
 
@@ -468,7 +468,7 @@ function buildOptimizer(
   place: MountPlace,
 ): { readonly optimizer?: OptimizerConfig } {
   if (optimizer === undefined) return {}
-  const { embeddingProvider, embeddingServiceTimeout, ...settings } = mounted(optimizerSchema, optimizer, place)
+  const { embeddingProvider, embeddingServiceTimeout, ...settings } = mountSettings(optimizerSchema, optimizer, place)
   const { embeddingService: service } = settings
   return {
     optimizer: {
@@ -509,7 +509,7 @@ interface Served {
 }
 
 /** Returns the backends of a status, each with what the pods report of it; nothing until they have reported. */
-function observedBackends(
+function buildBackendStates(
   { discoveredBackends = [] }: Served,
   observed: readonly BackendObservation[] | undefined,
 ): object | undefined {

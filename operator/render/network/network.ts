@@ -3,7 +3,7 @@ import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
 import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { buildLabels, buildSelector, child, childName, serviceName, type Workload } from '../object/object.ts'
+import { buildChild, buildLabels, buildSelector, childName, serviceName, type Workload } from '../object/object.ts'
 
 interface Network {
   readonly address: string
@@ -47,7 +47,7 @@ const isMapped = ({ address, family }: Network) =>
 /**
  * Returns why the API server refuses a network since Kubernetes 1.36 (StrictIPCIDRValidation); undefined if it doesn't.
  */
-function networkProblem(cidr: string): string | undefined {
+function findNetworkProblem(cidr: string): string | undefined {
   const network = parseNetwork(cidr)
   if (network === undefined) return 'must be a network such as 10.0.0.0/8'
   if (isMapped(network)) return 'must not hold an IPv4 address in an IPv6 one'
@@ -79,14 +79,14 @@ export interface ServiceOptions {
 /** Returns, by JSON pointer, what the API server would refuse of source ranges that the schema accepts. */
 export const rangeProblems = ({ loadBalancerSourceRanges = [] }: ServiceSettings = {}) =>
   loadBalancerSourceRanges.flatMap((range, index) => {
-    const message = networkProblem(range)
+    const message = findNetworkProblem(range)
     return message === undefined ? [] : [{ pointer: `/spec/service/loadBalancerSourceRanges/${index}`, message }]
   })
 
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
   const { port, portName, targetPort, settings = {} } = options
   const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings
-  return child(
+  return buildChild(
     workload,
     group,
     {
@@ -137,7 +137,7 @@ export function renderHttpRoute(
 ): KubernetesObject {
   const { kind, metadata } = workload
   const backend = { group: '', kind: 'Service', name: serviceName(kind, metadata.name), port, weight: 1 }
-  return child(
+  return buildChild(
     workload,
     group,
     { apiVersion: `${GATEWAY_API}/v1`, kind: 'HTTPRoute', name: childName(kind, metadata.name) },
@@ -211,7 +211,7 @@ export function renderNetworkPolicy(
   const { restrictsIngress, admin = [operatorPeer()], public: callers, outbound } = traffic
   if (!restrictsIngress && outbound === undefined) return undefined
   const name = childName(workload.kind, workload.metadata.name)
-  return child(
+  return buildChild(
     workload,
     group,
     { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', name },
@@ -225,25 +225,25 @@ export function renderNetworkPolicy(
             { from: admin, ports: [{ protocol: 'TCP', port: listeners.admin }] },
           ],
         }),
-        ...(outbound !== undefined && { egress: egressRules(outbound) }),
+        ...(outbound !== undefined && { egress: buildEgressRules(outbound) }),
       },
     },
   )
 }
 
 /** Returns the network of an address or a network in the form of a NetworkPolicy. */
-export const outboundNetwork = (text: string): string =>
+export const formatNetwork = (text: string): string =>
   isIPv4(text) ? `${text}/32` : isIPv6(text) ? `${text}/128` : text
 
 /** Returns why a NetworkPolicy can't contain what a text names; undefined if it can. */
-export function outboundProblem(text: string): string | undefined {
-  const network = outboundNetwork(text)
+export function findOutboundProblem(text: string): string | undefined {
+  const network = formatNetwork(text)
   return parseNetwork(network) === undefined
     ? 'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy can’t use names'
-    : networkProblem(network)
+    : findNetworkProblem(network)
 }
 
-function egressRules(outbound: Outbound): readonly object[] {
+function buildEgressRules(outbound: Outbound): readonly object[] {
   if (outbound === 'anything') return [{}]
   if (outbound === 'nothing') return []
   const { networks, ports } = outbound
@@ -264,15 +264,17 @@ function isPartOf(inner: string, outer: Network): boolean {
 }
 
 /** Returns what the API server would refuse of peers that the schema accepts. */
-export const peerProblems = (peers: NetworkPeers = []): readonly PeerProblem[] =>
+export const checkPeers = (peers: NetworkPeers = []): readonly PeerProblem[] =>
   peers.flatMap(({ ipBlock }, index) => {
     if (!ipBlock) return []
     const { cidr, except = [] } = ipBlock
     const at = `/spec/networkPolicy/ingressFrom/${index}/ipBlock`
-    const problem = networkProblem(cidr)
+    const problem = findNetworkProblem(cidr)
     if (problem !== undefined) return [{ pointer: `${at}/cidr`, message: problem }]
     return except.flatMap((part, position) => {
-      const message = isPartOf(part, parseNetwork(cidr) as Network) ? networkProblem(part) : `must be a part of ${cidr}`
+      const message = isPartOf(part, parseNetwork(cidr) as Network)
+        ? findNetworkProblem(part)
+        : `must be a part of ${cidr}`
       return message === undefined ? [] : [{ pointer: `${at}/except/${position}`, message }]
     })
   })
@@ -294,7 +296,7 @@ const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 export const OPERATOR_NAMESPACE = 'portico-system'
 export const OPERATOR_NAME = 'portico-operator'
 /** Returns the name of an installation's Lease, roles and bindings. Several installations may share a namespace. */
-export const operatorName = (installation: string | undefined): string =>
+export const formatOperatorName = (installation: string | undefined): string =>
   installation === undefined ? OPERATOR_NAME : `${OPERATOR_NAME}-for-${installation}`
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
@@ -304,17 +306,17 @@ export const OPERATOR_REVISIONS = `${OPERATOR_NAME}-revisions`
 /** Service and Secret of the operator's admission webhook, in its namespace. */
 export const ADMISSION_NAME = `${OPERATOR_NAME}-admission`
 /** Returns the name of the cluster-scoped ValidatingWebhookConfiguration and its ClusterRole, with the namespace. */
-export const admissionConfiguration = (namespace: string): string => `${OPERATOR_NAME}.${namespace}`
+export const formatAdmissionName = (namespace: string): string => `${OPERATOR_NAME}.${namespace}`
 /** Returns the name of the webhook in it: a domain of three labels or more. */
-export const webhookName = (group: string): string => `warnings.${group}`
+export const formatWebhookName = (group: string): string => `warnings.${group}`
 
-const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
+const buildNamespacePeer = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
   ...(labels && { podSelector: { matchLabels: labels } }),
 })
 
 export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
-  inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
+  buildNamespacePeer(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
 
 function parseLabels(text: string): Readonly<Record<string, string>> | undefined {
   const pairs = text.split(',').map((pair) => pair.split('='))
@@ -327,11 +329,11 @@ function parseLabels(text: string): Readonly<Record<string, string>> | undefined
 /** Parses `NAMESPACE`, `NAMESPACE/label=value,…` or a CIDR. Returns undefined for any other text. */
 export function parseAdminPeer(text: string): AdminPeer | undefined {
   if (parseNetwork(text) !== undefined)
-    return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined
+    return findNetworkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined
   const slash = text.indexOf('/')
   const namespace = slash < 0 ? text : text.slice(0, slash)
   if (!LABEL.test(namespace)) return undefined
-  if (slash < 0) return inNamespace(namespace)
+  if (slash < 0) return buildNamespacePeer(namespace)
   const labels = parseLabels(text.slice(slash + 1))
-  return labels && inNamespace(namespace, labels)
+  return labels && buildNamespacePeer(namespace, labels)
 }

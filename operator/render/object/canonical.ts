@@ -8,7 +8,7 @@ export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   const fields = value as Record<string, unknown>
   let text = ''
-  for (const key of orderedKeys(fields)) {
+  for (const key of listKeys(fields)) {
     if (fields[key] !== undefined)
       text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson(fields[key])}`
   }
@@ -16,7 +16,7 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** Returns an object's keys sorted by code units. The keys of most objects are already sorted. */
-function orderedKeys(fields: object): readonly string[] {
+function listKeys(fields: object): readonly string[] {
   const keys = Object.keys(fields)
   for (let at = 1; at < keys.length; at++) if ((keys[at - 1] as string) > (keys[at] as string)) return keys.sort()
   return keys
@@ -26,17 +26,17 @@ export function sortedKeys<T>(value: T): T {
   if (Array.isArray(value)) return value.map(sortedKeys) as T
   if (value === null || typeof value !== 'object') return value
   const fields = value as Record<string, unknown>
-  return Object.fromEntries(orderedKeys(fields).map((key) => [key, sortedKeys(fields[key])])) as T
+  return Object.fromEntries(listKeys(fields).map((key) => [key, sortedKeys(fields[key])])) as T
 }
 
 /** Returns `sha256:` and the hex digest of a text's UTF-8 bytes. */
-export const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
+export const hashText = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 
 /** Returns a hash of a value that does not depend on the order of keys: `sha256:` over its canonical JSON. */
-export const hashValue = (value: unknown): string => sha256(canonicalJson(value))
+export const hashValue = (value: unknown): string => hashText(canonicalJson(value))
 
 /** Returns a keyed hash of a value: HMAC-SHA256 (RFC 2104), cut to 128 bits, which differs from place to place. */
-export const valueRevision = (key: Buffer, place: string, value: string | Buffer): string =>
+export const hashRevision = (key: Buffer, place: string, value: string | Buffer): string =>
   createHmac('sha256', key).update(`${place}\0`).update(value).digest('base64url').slice(0, 22)
 
 /** Quotes text that kubectl, but not the library, reads as something else (`0X1F`). */
@@ -73,7 +73,7 @@ export const canonicalYaml = (value: unknown): string => blockYaml(value) ?? str
  */
 export function blockYaml(value: unknown): string | undefined {
   try {
-    return isBlock(value) ? block(value, '') : `${scalar(value)}\n`
+    return isBlock(value) ? formatBlock(value, '') : `${formatScalar(value)}\n`
   } catch (error) {
     if (error === LEFT_TO_LIBRARY) return undefined
     throw error
@@ -93,39 +93,39 @@ function isBlock(value: unknown): value is Block {
 }
 
 /** Returns the lines of a map or list. The first has no indentation: it may continue the line of a list item. */
-function block(value: Block, indent: string): string {
+function formatBlock(value: Block, indent: string): string {
   const lines = Array.isArray(value) ? listLines(value, indent) : mapLines(Object.entries(value), indent)
   return lines.join(indent)
 }
 
 const listLines = (items: readonly unknown[], indent: string): string[] =>
-  items.map((item) => `- ${isBlock(item) ? block(item, `${indent}  `) : `${scalar(item)}\n`}`)
+  items.map((item) => `- ${isBlock(item) ? formatBlock(item, `${indent}  `) : `${formatScalar(item)}\n`}`)
 
 const mapLines = (fields: readonly (readonly [string, unknown])[], indent: string): string[] =>
   fields.flatMap(([key, field]) => {
     if (field === undefined) return []
-    const text = isBlock(field) ? `\n${indent}  ${block(field, `${indent}  `)}` : ` ${scalar(field)}\n`
-    return `${keyText(key)}:${text}`
+    const text = isBlock(field) ? `\n${indent}  ${formatBlock(field, `${indent}  `)}` : ` ${formatScalar(field)}\n`
+    return `${formatKeyText(key)}:${text}`
   })
 
-function scalar(value: unknown): string {
-  if (typeof value === 'string') return isPlain(value) ? value : ofLibrary(value)
+function formatScalar(value: unknown): string {
+  if (typeof value === 'string') return isPlain(value) ? value : formatByLibrary(value)
   if (typeof value === 'boolean') return String(value)
   if (Number.isSafeInteger(value) && !Object.is(value, -0)) return String(value)
   if (value === null || value === undefined) return 'null'
-  if (typeof value === 'number') return ofLibrary(value)
+  if (typeof value === 'number') return formatByLibrary(value)
   if (typeof value !== 'object') throw LEFT_TO_LIBRARY
   return Array.isArray(value) ? '[]' : '{}'
 }
 
 const isPlain = (text: string): boolean => PLAIN.test(text) && !WORD.test(text)
 
-function keyText(key: string): string {
+function formatKeyText(key: string): string {
   if (key.length > LONGEST_KEY) throw LEFT_TO_LIBRARY
   return isPlain(key) ? key : formatLine(key, { [key]: 0 }).slice(0, -': 0'.length)
 }
 
-const ofLibrary = (value: string | number): string => formatLine(value, { a: value }).slice('a: '.length)
+const formatByLibrary = (value: string | number): string => formatLine(value, { a: value }).slice('a: '.length)
 
 /** Returns the line that the library writes for a value with one text or number, which must fit in it anywhere. */
 function formatLine(part: string | number, value: object): string {
@@ -160,13 +160,13 @@ function parseScale(suffix: string, exponent: string | undefined): Scale {
 }
 
 /** Returns the whole nanos of a scaled decimal number, rounded up like Kubernetes. */
-function nanos(whole: string, fraction: string, { factor, divisor }: Scale): bigint {
+function parseNanos(whole: string, fraction: string, { factor, divisor }: Scale): bigint {
   const scaled = BigInt(whole + fraction) * factor * NANOS
   const by = 10n ** BigInt(fraction.length) * divisor
   return (scaled + by - 1n) / by
 }
 
-function largest(value: bigint, base: bigint, suffixes: readonly string[]): string {
+function formatLargest(value: bigint, base: bigint, suffixes: readonly string[]): string {
   let step = 0
   let rest = value
   while (step < suffixes.length - 1 && rest !== 0n && rest % base === 0n) {
@@ -183,15 +183,16 @@ export function canonicalQuantity(text: string): string | undefined {
   const [, sign, whole = '0', fraction = '', suffix = '', exponent] = match
   if (Math.abs(Number(exponent ?? 0)) > LARGEST_EXPONENT) return undefined
   const binary = suffix.endsWith('i')
-  const value = nanos(whole, fraction, parseScale(suffix, exponent))
+  const value = parseNanos(whole, fraction, parseScale(suffix, exponent))
   const minus = sign === '-' && value !== 0n ? '-' : ''
   if (value === 0n) return '0'
-  if (binary && value % NANOS === 0n && value / NANOS >= 1024n) return minus + largest(value / NANOS, 1024n, BINARY)
-  if (exponent !== undefined) return minus + exponential(value)
-  return minus + largest(value, 1000n, DECIMAL)
+  if (binary && value % NANOS === 0n && value / NANOS >= 1024n)
+    return minus + formatLargest(value / NANOS, 1024n, BINARY)
+  if (exponent !== undefined) return minus + formatExponential(value)
+  return minus + formatLargest(value, 1000n, DECIMAL)
 }
 
-function exponential(value: bigint): string {
+function formatExponential(value: bigint): string {
   let rest = value
   let power = -9
   while (rest % 1000n === 0n) {

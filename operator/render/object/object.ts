@@ -1,12 +1,12 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { canonicalYaml, sha256 } from './canonical.ts'
+import { canonicalYaml, hashText } from './canonical.ts'
 
 export const VERSION = 'v1beta1'
 
 export const INSTALLATION = /^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$/
 
 /** Builds the owner reference for garbage collection. Empty while the workload has no uid, as in files. */
-function ownerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
+function buildOwnerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
   const { name, uid } = workload.metadata
   if (uid === undefined) return {}
   const owner = { apiVersion: `${group}/${VERSION}`, kind: workload.kind, name, uid }
@@ -22,14 +22,14 @@ interface ChildIdentity {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-const sorted = (record: Readonly<Record<string, string>>): Record<string, string> =>
+const sortEntries = (record: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
 
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
-  (Object.keys(value).length === 0 ? {} : { [key]: sorted(value) }) as { [P in K]?: Record<string, string> }
+  (Object.keys(value).length === 0 ? {} : { [key]: sortEntries(value) }) as { [P in K]?: Record<string, string> }
 
 /** Builds a labelled, owned child in the workload's namespace. Our own labels win over `identity.labels`. */
-export function child(
+export function buildChild(
   workload: Workload,
   group: string,
   identity: ChildIdentity,
@@ -43,14 +43,14 @@ export function child(
       namespace: workload.metadata.namespace,
       ...stringMap('labels', { ...identity.labels, ...buildLabels(workload) }),
       ...stringMap('annotations', identity.annotations ?? {}),
-      ...ownerReferences(workload, group),
+      ...buildOwnerReferences(workload, group),
     },
     ...body,
   }
 }
 
 /** Returns the label that names the installation that manages an object. */
-export const installationLabel = (group: string): string => `${group}/installation`
+export const formatInstallationLabel = (group: string): string => `${group}/installation`
 
 /**
  * Builds a function that tells whether an installation manages an object: a named one the objects whose label has its
@@ -59,7 +59,7 @@ export const installationLabel = (group: string): string => `${group}/installati
 export const isOfInstallation =
   (group: string, installation: string | undefined) =>
   ({ metadata }: KubernetesObject): boolean =>
-    (metadata as { readonly labels?: Readonly<Record<string, string>> }).labels?.[installationLabel(group)] ===
+    (metadata as { readonly labels?: Readonly<Record<string, string>> }).labels?.[formatInstallationLabel(group)] ===
     installation
 
 /** The container of an MCPServer's own server. */
@@ -119,7 +119,7 @@ const SERVICE = 63
 const STATEFUL = 52
 
 /** Returns what is wrong with a workload's name as a source of child names; undefined if it is valid. */
-export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
+export function findNameProblem(kind: string, name: string, stateful: boolean): string | undefined {
   const { suffix } = findNaming(kind)
   const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1
   if (name.includes('.'))
@@ -147,7 +147,8 @@ export interface RenderedConfig {
 }
 
 /** Returns the name of the ConfigMap with a workload's data-plane configuration. */
-export const configMapName = (workload: Workload): string => childName(workload.kind, workload.metadata.name, 'config')
+export const formatConfigMapName = (workload: Workload): string =>
+  childName(workload.kind, workload.metadata.name, 'config')
 
 /** Renders the configuration file in its ConfigMap. It must hold references to secrets, never their values. */
 export function renderConfig(
@@ -156,31 +157,31 @@ export function renderConfig(
   role: 'gateway' | 'registry',
   config: object,
 ): RenderedConfig {
-  const text = configText(config)
-  const hash = sha256(text)
-  const name = configMapName(workload)
-  const configMap = child(
+  const text = formatConfig(config)
+  const hash = hashText(text)
+  const name = formatConfigMapName(workload)
+  const configMap = buildChild(
     workload,
     group,
     { apiVersion: 'v1', kind: 'ConfigMap', name, annotations: { [`${group}/config-hash`]: hash } },
     { data: { [`${role}.yaml`]: text } },
   )
   const bytes = Buffer.byteLength(text)
-  return { configMap, hash, bytes, pinBytes: bytes > CONFIG_BYTES ? pinBytesIn(config) : 0 }
+  return { configMap, hash, bytes, pinBytes: bytes > CONFIG_BYTES ? countPinBytes(config) : 0 }
 }
 
-function pinBytesIn({ backends = [] }: { readonly backends?: readonly { readonly pinning?: unknown }[] }): number {
+function countPinBytes({ backends = [] }: { readonly backends?: readonly { readonly pinning?: unknown }[] }): number {
   const pins = backends.flatMap(({ pinning }) => (pinning === undefined ? [] : [pinning]))
   return pins.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(pins))
 }
 
 /** Writes a configuration as YAML, which is easier to read, or as JSON if it is long. */
-function configText(config: object): string {
-  return JSON.stringify(config).length > LONGEST_YAML ? jsonByEntry(config) : canonicalYaml(config)
+function formatConfig(config: object): string {
+  return JSON.stringify(config).length > LONGEST_YAML ? formatByEntry(config) : canonicalYaml(config)
 }
 
 /** Writes JSON with one line per field and per entry of its lists, so that a diff shows what has changed. */
-function jsonByEntry(config: object): string {
+function formatByEntry(config: object): string {
   const fields = Object.entries(config).flatMap(([key, value]: [string, unknown]) => {
     if (value === undefined) return []
     const isList = Array.isArray(value) && value.length > 0

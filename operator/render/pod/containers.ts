@@ -46,7 +46,7 @@ export const stateMount = { name: STATE_VOLUME, mountPath: STATE_PATH }
 export const stateEnvironment = [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]
 
 /** Builds a volume's name, which is a DNS label. An object's name may be longer and contain dots. */
-function volumeName(prefix: string, name: string): string {
+function formatVolumeName(prefix: string, name: string): string {
   const plain = `${prefix}-${name}`
   if (plain.length <= 63 && isLabel.test(name)) return plain
   return `${prefix}-${createHash('sha256').update(name).digest('hex').slice(0, 16)}`
@@ -58,7 +58,7 @@ const byVolume = (a: VolumeSource, b: VolumeSource) => (a.volume < b.volume ? -1
 const TOKEN_SECONDS = 3600
 
 /** Builds the volume with the API server's CA, this pod's token for it and, for client libraries, the namespace. */
-const apiAccessVolume = (name: string, options: { readonly namespace: boolean }) => ({
+const buildApiAccessVolume = (name: string, options: { readonly namespace: boolean }) => ({
   name,
   projected: {
     defaultMode: FILE_MODE,
@@ -78,8 +78,8 @@ const apiAccessVolume = (name: string, options: { readonly namespace: boolean })
   },
 })
 
-const audienceVolume = (name: string, audience: string) => ({
-  name: volumeName('portico-token', name),
+const buildAudienceVolume = (name: string, audience: string) => ({
+  name: formatVolumeName('portico-token', name),
   projected: {
     defaultMode: FILE_MODE,
     sources: [{ serviceAccountToken: { audience, expirationSeconds: TOKEN_SECONDS, path: 'token' } }],
@@ -102,7 +102,7 @@ export function startMounts(configMap: string): Mounts {
       isOptional = false,
     }: { readonly object: string; readonly key: string; readonly isOptional?: boolean },
   ) => {
-    const volume = volumeName(`portico-${prefix}`, object)
+    const volume = formatVolumeName(`portico-${prefix}`, object)
     let source = sources.get(volume)
     if (!source) {
       source = { volume, folder: `${folder}/${object}`, type, object, keys: new Set(), isOptional: true }
@@ -128,8 +128,8 @@ export function startMounts(configMap: string): Mounts {
     },
     volumes: () => [
       { name: 'portico-config', configMap: { name: configMap, defaultMode: FILE_MODE } },
-      ...(cluster ? [apiAccessVolume(CLUSTER_VOLUME, { namespace: false })] : []),
-      ...[...audiences].map(([name, audience]) => audienceVolume(name, audience)),
+      ...(cluster ? [buildApiAccessVolume(CLUSTER_VOLUME, { namespace: false })] : []),
+      ...[...audiences].map(([name, audience]) => buildAudienceVolume(name, audience)),
       ...[...sources.values()].sort(byVolume).map(({ volume, type, object, keys, isOptional }) => {
         const items = [...keys].sort().map((key) => ({ key, path: key }))
         const content = { defaultMode: FILE_MODE, items, ...(isOptional ? { optional: true } : {}) }
@@ -142,7 +142,7 @@ export function startMounts(configMap: string): Mounts {
       { name: 'portico-config', mountPath: `${MOUNT_ROOT}/config`, readOnly: true },
       ...(cluster ? [{ name: CLUSTER_VOLUME, mountPath: `${MOUNT_ROOT}/cluster`, readOnly: true }] : []),
       ...[...audiences.keys()].map((name) => ({
-        name: volumeName('portico-token', name),
+        name: formatVolumeName('portico-token', name),
         mountPath: `${MOUNT_ROOT}/tokens/${name}`,
         readOnly: true,
       })),
@@ -179,7 +179,7 @@ type Secured = { readonly securityContext?: object }
 
 /** Removes the users and groups of a pod and its containers. OpenShift, which assigns them, refuses others. */
 export function withoutUsers(spec: Record<string, unknown>): Record<string, unknown> {
-  const freed = <T extends Secured>(secured: T): T => {
+  const dropUsers = <T extends Secured>(secured: T): T => {
     const {
       runAsUser: _,
       runAsGroup: __,
@@ -190,9 +190,9 @@ export function withoutUsers(spec: Record<string, unknown>): Record<string, unkn
   }
   const lists = ['initContainers', 'containers'].flatMap((list) => {
     const containers = spec[list] as readonly Secured[] | undefined
-    return containers ? [[list, containers.map(freed)] as const] : []
+    return containers ? [[list, containers.map(dropUsers)] as const] : []
   })
-  return { ...freed(spec as Secured), ...Object.fromEntries(lists) }
+  return { ...dropUsers(spec as Secured), ...Object.fromEntries(lists) }
 }
 
 /**
@@ -230,7 +230,7 @@ interface DataPlaneOptions {
 }
 
 /** Builds our container. It reads its mounted configuration, listens, and has probes on its admin listener. */
-export function dataPlaneContainer(options: DataPlaneOptions): Record<string, unknown> {
+export function buildDataPlaneContainer(options: DataPlaneOptions): Record<string, unknown> {
   const { role, listeners } = options
   return {
     name: options.container,
@@ -321,7 +321,7 @@ const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /** Returns the variables of a listening server. Servers differ in the variable for the port: each gets both. */
-export const listening = (port: number) => [
+export const buildListenVariables = (port: number) => [
   { name: 'PORT', value: String(port) },
   { name: 'MCP_PORT', value: String(port) },
   { name: 'HOST', value: '127.0.0.1' },
@@ -331,12 +331,12 @@ export const listening = (port: number) => [
  * Builds the environment in the given order, because `$(NAME)` refers to earlier variables only. A later variable of
  * the same name wins: the user's values take precedence over ours.
  */
-function environment(options: ServerOptions) {
+function buildServerEnvironment(options: ServerOptions) {
   const fromSecrets = (options.secrets ?? []).map(({ name, key, targetEnvName }) => ({
     name: targetEnvName ?? key,
     valueFrom: { secretKeyRef: { name, key } },
   }))
-  const given = options.port === undefined ? [] : listening(options.port)
+  const given = options.port === undefined ? [] : buildListenVariables(options.port)
   const variables = new Map<string, object>()
   for (const variable of [...given, ...(options.env ?? []).map(({ name, value }) => ({ name, value })), ...fromSecrets])
     variables.set(variable.name, variable)
@@ -344,9 +344,12 @@ function environment(options: ServerOptions) {
 }
 
 /** Builds the user's container and the volumes that only it mounts. */
-export function serverContainer(options: ServerOptions): { readonly container: object; readonly volumes: object[] } {
+export function buildServerContainer(options: ServerOptions): {
+  readonly container: object
+  readonly volumes: object[]
+} {
   const { port, apiAccess } = options
-  const env = environment(options)
+  const env = buildServerEnvironment(options)
   const container = {
     name: serverContainerName,
     image: options.image,
@@ -365,7 +368,7 @@ export function serverContainer(options: ServerOptions): { readonly container: o
   }
   const volumes = [
     { name: 'tmp', emptyDir: {} },
-    ...(apiAccess ? [apiAccessVolume(API_VOLUME, { namespace: true })] : []),
+    ...(apiAccess ? [buildApiAccessVolume(API_VOLUME, { namespace: true })] : []),
   ]
   return { container, volumes }
 }

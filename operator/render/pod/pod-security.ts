@@ -35,7 +35,7 @@ const isOff = (value: unknown) => isUnset(value) || value === false
 const show = (value: unknown) => JSON.stringify(value)
 
 /** Checks a security context of a pod or a container. Only containers have `procMount`, `privileged` and so on. */
-function contextViolations(context: Fields): string[] {
+function checkContext(context: Fields): string[] {
   const { windowsOptions, seccompProfile, appArmorProfile, seLinuxOptions } = context
   const found: string[] = []
   if (!isOff(readFields(windowsOptions)['hostProcess'])) found.push('windowsOptions.hostProcess')
@@ -51,7 +51,7 @@ function contextViolations(context: Fields): string[] {
 }
 
 /** Finds probes and hooks that the kubelet would send to another host than the pod. */
-function hostViolations(container: Fields): string[] {
+function checkHost(container: Fields): string[] {
   const lifecycle = readFields(container['lifecycle'])
   const handlers = [
     ...PROBES.map((name) => [name, readFields(container[name])] as const),
@@ -64,10 +64,10 @@ function hostViolations(container: Fields): string[] {
   )
 }
 
-function containerViolations(container: Fields, spec: Fields): string[] {
+function checkContainer(container: Fields, spec: Fields): string[] {
   const context = readFields(container['securityContext'])
   const { privileged, capabilities, procMount } = context
-  const inContext = contextViolations(context)
+  const inContext = checkContext(context)
   if (!isOff(privileged)) inContext.push('privileged')
   // In a user namespace of the pod's own, a bare /proc shows nothing of the node (since Kubernetes 1.35).
   const isBare = !isUnset(procMount) && procMount !== 'Default' && spec['hostUsers'] !== false
@@ -78,16 +78,16 @@ function containerViolations(container: Fields, spec: Fields): string[] {
   return [
     ...inContext.map((text) => `securityContext.${text}`),
     ...ports.map(({ hostPort }) => `ports.hostPort ${show(hostPort)}`),
-    ...hostViolations(container),
+    ...checkHost(container),
   ]
 }
 
-function podViolations(spec: Fields): [pointer: string, text: string][] {
+function checkPod(spec: Fields): [pointer: string, text: string][] {
   const context = readFields(spec['securityContext'])
   const sysctls = readItems(context['sysctls']).filter(({ name }) => !SYSCTLS.has(name as string))
   return [
     ...['hostIPC', 'hostNetwork', 'hostPID'].filter((name) => !isOff(spec[name])).map((name) => [name, name] as const),
-    ...[...contextViolations(context), ...sysctls.map(({ name }) => `sysctls ${show(name)}`)].map(
+    ...[...checkContext(context), ...sysctls.map(({ name }) => `sysctls ${show(name)}`)].map(
       (text) => ['securityContext', `securityContext.${text}`] as const,
     ),
     ...readItems(spec['volumes'])
@@ -95,15 +95,13 @@ function podViolations(spec: Fields): [pointer: string, text: string][] {
       .map(({ name }) => ['volumes', `volume ${show(name)}: hostPath`] as const),
     ...['containers', 'initContainers', 'ephemeralContainers'].flatMap((list) =>
       readItems(spec[list]).flatMap((container) =>
-        containerViolations(container, spec).map(
-          (text) => [list, `container ${show(container['name'])}: ${text}`] as const,
-        ),
+        checkContainer(container, spec).map((text) => [list, `container ${show(container['name'])}: ${text}`] as const),
       ),
     ),
   ].map(([field, text]) => [`/spec/${field}`, text])
 }
 
-const annotationViolations = (annotations: Fields): [pointer: string, text: string][] =>
+const checkAnnotations = (annotations: Fields): [pointer: string, text: string][] =>
   Object.entries(annotations)
     .filter(([name]) => name.startsWith(APPARMOR_ANNOTATION))
     .filter(([, value]) => !isUnset(value) && value !== 'runtime/default' && !String(value).startsWith('localhost/'))
@@ -116,7 +114,7 @@ interface Violation {
 
 /** Returns everything in a pod template that `baseline` forbids, with pointers. Takes values of any shape. */
 export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
-  [...annotationViolations(readFields(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
+  [...checkAnnotations(readFields(metadata.annotations)), ...checkPod(spec)].map(([pointer, message]) => ({
     pointer,
     message,
   }))

@@ -30,7 +30,7 @@ const readFields = (value: unknown): Fields => (isFields(value) ? value : {})
 const isSet = (value: unknown): boolean => value !== undefined && value !== null
 const show = (value: unknown): string => JSON.stringify(value)
 
-const given = (fields: Fields, names: readonly string[]) => names.filter((name) => isSet(fields[name]))
+const listGiven = (fields: Fields, names: readonly string[]) => names.filter((name) => isSet(fields[name]))
 
 function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
   for (const [name, choices] of Object.entries(CHOICES))
@@ -73,7 +73,7 @@ function checkEnv(container: Fields, where: string, refuse: Refuse): void {
       refuse(at, `the value ${show(value)} must be quoted: a string is expected`)
     if (!isFields(valueFrom)) continue
     if (isSet(value) && value !== '') refuse(at, 'has value and valueFrom; leave one of them out')
-    const sources = given(valueFrom, VALUE_SOURCES)
+    const sources = listGiven(valueFrom, VALUE_SOURCES)
     if (sources.length !== 1)
       refuse(at, `valueFrom needs exactly one source; it has ${sources.join(' and ') || 'none'}`)
   }
@@ -133,7 +133,7 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
 /** Checks a probe or hook. The kubelet looks up its port name in the container, and fails if it is missing. */
 function checkHandler(container: Fields, handler: Fields, where: string, refuse: Refuse): void {
   const names = readItems(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
-  const ways = given(handler, HANDLERS)
+  const ways = listGiven(handler, HANDLERS)
   if (ways.length !== 1)
     refuse(where, `needs exactly one of ${HANDLERS.join(', ')}; it has ${ways.join(' and ') || 'none'}`)
   for (const way of ['httpGet', 'tcpSocket']) {
@@ -144,14 +144,14 @@ function checkHandler(container: Fields, handler: Fields, where: string, refuse:
     else if (typeof port === 'string' && !names.includes(port))
       refuse(
         `${where}/${way}/port`,
-        `container ${String(container['name'])} has no port ${show(port)}; ${portsText(names)}`,
+        `container ${String(container['name'])} has no port ${show(port)}; ${formatPorts(names)}`,
       )
     if (isSet(scheme) && scheme !== 'HTTP' && scheme !== 'HTTPS')
       refuse(`${where}/${way}/scheme`, `${show(scheme)} is not HTTP or HTTPS`)
   }
 }
 
-const portsText = (names: readonly string[]): string =>
+const formatPorts = (names: readonly string[]): string =>
   names.length === 0 ? 'none of its ports has a name' : `its ports are ${names.join(', ')}`
 
 function checkProbes(container: Fields, where: string, refuse: Refuse): void {
@@ -214,7 +214,7 @@ function checkContainer(container: Fields, { list, spec, volumes }: Surroundings
   checkLifecycle(container, spec, where, refuse)
   checkCommand(container, where, refuse)
   if (list === 'initContainers' && restartPolicy !== 'Always')
-    for (const field of given(container, ['lifecycle', ...PROBES]))
+    for (const field of listGiven(container, ['lifecycle', ...PROBES]))
       refuse(`${where}/${field}`, 'an init container has this only with restartPolicy Always')
   const { privileged, allowPrivilegeEscalation } = readFields(container['securityContext'])
   if (privileged === true && allowPrivilegeEscalation === false)

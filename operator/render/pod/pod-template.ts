@@ -115,17 +115,17 @@ function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unkno
 const withoutNulls = (value: unknown): unknown => (isFields(value) ? mergeFields({}, value) : value)
 
 /** Writes the quantities of resources from the template in the form in which the API server returns them. */
-function canonicalResources(spec: Fields, problems: string[]): void {
+function normalizeResources(spec: Fields, problems: string[]): void {
   for (const list of containerLists) {
     for (const { name, resources } of (spec[list] ?? []) as Fields[]) {
       if (!isFields(resources)) continue
       for (const part of ['requests', 'limits'])
-        canonicalQuantities(resources[part], `/spec/${list}: container ${String(name)}: ${part}`, problems)
+        normalizeQuantities(resources[part], `/spec/${list}: container ${String(name)}: ${part}`, problems)
     }
   }
 }
 
-function canonicalQuantities(quantities: unknown, title: string, problems: string[]): void {
+function normalizeQuantities(quantities: unknown, title: string, problems: string[]): void {
   if (!isFields(quantities)) return
   for (const [name, value] of Object.entries(quantities)) {
     const canonical = canonicalQuantity(String(value))
@@ -155,7 +155,7 @@ export function mergePodTemplate(
   }
   checkImages(merged.spec, problems)
   checkRules(merged, problems)
-  canonicalResources(merged.spec, problems)
+  normalizeResources(merged.spec, problems)
   return merged
 }
 
@@ -199,14 +199,15 @@ const listPorts = (patch: unknown): readonly PlacedPort[] =>
     ),
   )
 
-const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin'])
+const listPortNames = (kind: string): readonly string[] =>
+  kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin']
 
 /**
  * Returns ports of a user's containers that have the name of one of ours: anyone who looks for the name may find the
  * wrong port. Takes a template of any shape.
  */
-export function takenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
-  const names = portNames(kind)
+export function findTakenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
+  const names = listPortNames(kind)
   const own = dataPlaneContainerName(kind)
   return listPorts(patch)
     .filter(({ container, port }) => container !== own && names.includes(port['name'] as string))
@@ -224,9 +225,9 @@ const isTcp = ({ protocol = 'TCP' }: Fields) => protocol === 'TCP' || protocol =
  * Returns ports of other containers on numbers of our data plane, and changes of our container's ports. The template
  * has passed `mergePodTemplate`.
  */
-export function takenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
+export function findTakenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const numbers = new Set(own.ports.map(({ containerPort }) => containerPort))
-  const names = portNames(kind)
+  const names = listPortNames(kind)
   return listPorts(patch).flatMap(({ pointer, container, port }) => {
     const { containerPort, name } = port
     const isOurs = numbers.has(containerPort as number)
@@ -243,7 +244,7 @@ export function takenPorts(kind: string, own: OwnContainer, patch: unknown): rea
 }
 
 /** Returns mounts of our own container that a template would replace. */
-export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPart[] {
+export function findTakenMounts(own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const volumes = new Map(own.volumeMounts.map(({ mountPath, name }) => [mountPath, name]))
   return containerLists.flatMap((list) =>
     readItems(readSpec(patch)[list]).flatMap((container, at) =>
@@ -258,7 +259,7 @@ export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPa
 }
 
 /** Returns volumes with our names that a template would change. Users may choose the volume of a data plane's state. */
-export function takenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
+export function findTakenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
   return readItems(readSpec(patch)['volumes']).flatMap(({ name }, at) =>
     typeof name === 'string' && own.has(name)
       ? [

@@ -2,9 +2,9 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { HttpRoute, NetworkPeers, ServiceSettings, ServiceType } from '../network/network.ts'
 import { hashValue } from '../object/canonical.ts'
 import {
+  buildChild,
   buildLabels,
   buildSelector,
-  child,
   childName,
   serviceName,
   stringMap,
@@ -55,18 +55,18 @@ interface Container {
 function withGrace(template: PodTemplate): PodTemplate {
   const { terminationGracePeriodSeconds: seconds = GRACE_SECONDS } = template.spec
   if (seconds === GRACE_SECONDS) return template
-  const told = (container: Container) =>
+  const formatContainer = (container: Container) =>
     Array.isArray(container.args) && container.args[0] === 'serve'
       ? { ...container, args: [...container.args, '--grace', String(seconds)] }
       : container
   const lists = ['initContainers', 'containers'].flatMap((list) => {
     const containers = template.spec[list] as readonly Container[] | undefined
-    return containers ? [[list, containers.map(told)] as const] : []
+    return containers ? [[list, containers.map(formatContainer)] as const] : []
   })
   return { ...template, spec: { ...template.spec, ...Object.fromEntries(lists) } }
 }
 
-function podTemplate(
+function buildPodTemplate(
   workload: Workload,
   group: string,
   { pod, users }: WorkloadOptions,
@@ -127,9 +127,9 @@ export function renderWorkload(
           updateStrategy: { type: 'RollingUpdate' },
         }
       : strategies[shape]),
-    template: podTemplate(workload, group, options, problems),
+    template: buildPodTemplate(workload, group, options, problems),
   }
-  return child(
+  return buildChild(
     workload,
     group,
     {
@@ -164,7 +164,7 @@ export function renderDisruptionBudget(
   if (disruption === undefined && (replicas ?? 1) <= 1) return undefined
   const { maxUnavailable, minAvailable } = disruption ?? ONE_AWAY
   const budget = minAvailable === undefined ? { maxUnavailable: maxUnavailable ?? 1 } : { minAvailable }
-  return child(
+  return buildChild(
     workload,
     group,
     { apiVersion: 'policy/v1', kind: 'PodDisruptionBudget', name: childName(workload.kind, workload.metadata.name) },
@@ -219,11 +219,11 @@ interface Variable {
 }
 
 /** Returns the environment of our container. The user's values take precedence over ours. */
-export const ownEnvironment = (settings: PodSettings, own: readonly Variable[] = []): readonly Variable[] =>
+export const mergeEnvironment = (settings: PodSettings, own: readonly Variable[] = []): readonly Variable[] =>
   byName(own, settings.resourceOverrides?.proxyDeployment?.env).map(({ name, value }) => ({ name, value }))
 
 /** Builds the parts of a workload's pod and Deployment that its settings decide, whatever runs in it. */
-export function fromSettings(settings: PodSettings): {
+export function readSettings(settings: PodSettings): {
   readonly pod: Pick<PodOptions, 'imagePullSecrets' | 'serviceAccountName' | 'labels' | 'annotations' | 'patch'>
   readonly workload: Pick<WorkloadOptions, 'labels' | 'annotations'>
 } {

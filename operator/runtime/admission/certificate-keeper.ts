@@ -205,7 +205,8 @@ const BACKDATED_MS = 60 * 60_000
 const TOKEN = /^[0-9a-f]{64}$/
 const PREFIXES = ['', 'previous-'] as const
 
-const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
+const readCreationTime = ({ certificate }: Issued) =>
+  new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
 const readEnd = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
@@ -263,7 +264,7 @@ export function renewed(
 
 /** Returns the certificate to serve now: the newest that has been trusted long enough, or else the newest. */
 export function served({ issued }: Kept, now: number, { settle }: CertificateTimes): Issued {
-  const isSettled = (one: Issued) => now - madeAt(one) >= settle && readEnd(one) > now
+  const isSettled = (one: Issued) => now - readCreationTime(one) >= settle && readEnd(one) > now
   return issued.find(isSettled) ?? issued[0]
 }
 

@@ -10,28 +10,28 @@ function encodeLength(bytes: number): Buffer {
 }
 
 /** Encodes any type: its tag (one byte) and its contents. */
-function tagged(tag: number, ...parts: readonly Buffer[]): Buffer {
+function encodeTagged(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts)
   return Buffer.concat([Buffer.of(tag), encodeLength(content.length), content])
 }
 
-const sequence = (...parts: readonly Buffer[]): Buffer => tagged(0x30, ...parts)
-const set = (part: Buffer): Buffer => tagged(0x31, part)
-const octets = (bytes: Buffer): Buffer => tagged(0x04, bytes)
-const utf8 = (text: string): Buffer => tagged(0x0c, Buffer.from(text))
-const yes: Buffer = tagged(0x01, Buffer.of(0xff))
+const encodeSequence = (...parts: readonly Buffer[]): Buffer => encodeTagged(0x30, ...parts)
+const set = (part: Buffer): Buffer => encodeTagged(0x31, part)
+const encodeOctets = (bytes: Buffer): Buffer => encodeTagged(0x04, bytes)
+const encodeUtf8 = (text: string): Buffer => encodeTagged(0x0c, Buffer.from(text))
+const yes: Buffer = encodeTagged(0x01, Buffer.of(0xff))
 
 /** Encodes an integer: a number up to 127, or the positive one that the bytes hold. */
-function integer(value: number | Buffer): Buffer {
+function encodeInteger(value: number | Buffer): Buffer {
   const bytes = typeof value === 'number' ? Buffer.of(value) : value
-  return tagged(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.of(0), bytes]) : bytes)
+  return encodeTagged(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.of(0), bytes]) : bytes)
 }
 
 /** @param unused bits at the end of the last byte that don't count */
-const bits = (bytes: Buffer, unused = 0): Buffer => tagged(0x03, Buffer.of(unused), bytes)
+const encodeBits = (bytes: Buffer, unused = 0): Buffer => encodeTagged(0x03, Buffer.of(unused), bytes)
 
 /** @param dotted an object identifier, as `2.5.29.15` */
-function oid(dotted: string): Buffer {
+function encodeOid(dotted: string): Buffer {
   const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
   const base128 = (value: number): number[] => {
     const digits = [value & 0x7f]
@@ -39,16 +39,18 @@ function oid(dotted: string): Buffer {
       digits.unshift((left & 0x7f) | 0x80)
     return digits
   }
-  return tagged(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128)))
+  return encodeTagged(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128)))
 }
 
 /** Encodes a time in whole seconds, the year in two digits until 2049 (RFC 5280, section 4.1.2.5). */
-function time(date: Date): Buffer {
+function encodeTime(date: Date): Buffer {
   const digits = `${date
     .toISOString()
     .replace(/\.\d+Z$/, '')
     .replace(/\D/g, '')}Z`
-  return date.getUTCFullYear() < 2050 ? tagged(0x17, Buffer.from(digits.slice(2))) : tagged(0x18, Buffer.from(digits))
+  return date.getUTCFullYear() < 2050
+    ? encodeTagged(0x17, Buffer.from(digits.slice(2)))
+    : encodeTagged(0x18, Buffer.from(digits))
 }
 
 /** A server's certificate and the authority that signed it and nothing else, all in PEM. */
@@ -68,70 +70,71 @@ interface Subject {
   readonly key: KeyObject
 }
 
-const ECDSA_SHA256 = sequence(oid('1.2.840.10045.4.3.2'))
-const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')
+const ECDSA_SHA256 = encodeSequence(encodeOid('1.2.840.10045.4.3.2'))
+const SERVER_AUTH = encodeOid('1.3.6.1.5.5.7.3.1')
 
-const named = (commonName: string) => sequence(set(sequence(oid('2.5.4.3'), utf8(commonName))))
-const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' })
-const keyId = (key: KeyObject) => createHash('sha256').update(spki(key)).digest().subarray(0, 20)
-const extension = (id: string, value: Buffer) => sequence(oid(id), octets(value))
-const critical = (id: string, value: Buffer) => sequence(oid(id), yes, octets(value))
+const encodeName = (commonName: string) =>
+  encodeSequence(set(encodeSequence(encodeOid('2.5.4.3'), encodeUtf8(commonName))))
+const exportSpki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' })
+const computeKeyId = (key: KeyObject) => createHash('sha256').update(exportSpki(key)).digest().subarray(0, 20)
+const encodeExtension = (id: string, value: Buffer) => encodeSequence(encodeOid(id), encodeOctets(value))
+const encodeCritical = (id: string, value: Buffer) => encodeSequence(encodeOid(id), yes, encodeOctets(value))
 
 /** Makes a random serial number: positive, 16 bytes, none of them superfluous (RFC 5280, section 4.1.2.2). */
-function serialNumber(): Buffer {
+function createSerialNumber(): Buffer {
   const bytes = randomBytes(16)
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
-  return integer(bytes)
+  return encodeInteger(bytes)
 }
 
-function certificate(
+function signCertificate(
   subject: Subject,
   signer: { readonly name: string; readonly key: KeyObject },
   { from, until }: Validity,
   extensions: readonly Buffer[],
 ): string {
-  const body = sequence(
-    tagged(0xa0, integer(2)),
-    serialNumber(),
+  const body = encodeSequence(
+    encodeTagged(0xa0, encodeInteger(2)),
+    createSerialNumber(),
     ECDSA_SHA256,
-    named(signer.name),
-    sequence(time(from), time(until)),
-    named(subject.name),
-    spki(subject.key),
-    tagged(0xa3, sequence(...extensions)),
+    encodeName(signer.name),
+    encodeSequence(encodeTime(from), encodeTime(until)),
+    encodeName(subject.name),
+    exportSpki(subject.key),
+    encodeTagged(0xa3, encodeSequence(...extensions)),
   )
-  const der = sequence(body, ECDSA_SHA256, bits(sign('sha256', body, signer.key)))
+  const der = encodeSequence(body, ECDSA_SHA256, encodeBits(sign('sha256', body, signer.key)))
   const lines = der.toString('base64').match(/.{1,64}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const createKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
 
 /**
  * Issues a certificate for this DNS name from a new authority (X.509 version 3, RFC 5280; ECDSA on P-256), whose key is
  * discarded.
  */
 export function issue(host: string, validity: Validity): Issued {
-  const authority = newKey()
-  const server = newKey()
+  const authority = createKey()
+  const server = createKey()
   const name = `portico admission ${randomBytes(8).toString('hex')}`
-  const authorityId = keyId(authority.publicKey)
+  const authorityId = computeKeyId(authority.publicKey)
   const signer = { name, key: authority.privateKey }
   return {
-    ca: certificate({ name, key: authority.publicKey }, signer, validity, [
-      critical('2.5.29.19', sequence(yes, integer(0))),
+    ca: signCertificate({ name, key: authority.publicKey }, signer, validity, [
+      encodeCritical('2.5.29.19', encodeSequence(yes, encodeInteger(0))),
       // keyCertSign
-      critical('2.5.29.15', bits(Buffer.of(0x04), 2)),
-      extension('2.5.29.14', octets(authorityId)),
+      encodeCritical('2.5.29.15', encodeBits(Buffer.of(0x04), 2)),
+      encodeExtension('2.5.29.14', encodeOctets(authorityId)),
     ]),
     // A common name has at most 64 characters, and clients ignore it if there is an alternative name.
-    certificate: certificate({ name: 'portico admission', key: server.publicKey }, signer, validity, [
-      critical('2.5.29.19', sequence()),
+    certificate: signCertificate({ name: 'portico admission', key: server.publicKey }, signer, validity, [
+      encodeCritical('2.5.29.19', encodeSequence()),
       // digitalSignature
-      critical('2.5.29.15', bits(Buffer.of(0x80), 7)),
-      extension('2.5.29.37', sequence(SERVER_AUTH)),
-      extension('2.5.29.17', sequence(tagged(0x82, Buffer.from(host, 'latin1')))),
-      extension('2.5.29.35', sequence(tagged(0x80, authorityId))),
+      encodeCritical('2.5.29.15', encodeBits(Buffer.of(0x80), 7)),
+      encodeExtension('2.5.29.37', encodeSequence(SERVER_AUTH)),
+      encodeExtension('2.5.29.17', encodeSequence(encodeTagged(0x82, Buffer.from(host, 'latin1')))),
+      encodeExtension('2.5.29.35', encodeSequence(encodeTagged(0x80, authorityId))),
     ]),
     key: server.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
   }

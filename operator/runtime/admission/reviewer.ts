@@ -5,9 +5,9 @@ import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import {
   conditionProblems,
+  formatProblem,
   type Plan,
   type Problem,
-  problemText,
   type ReconcileContext,
   withoutSecrets,
 } from '../../reconcile/outcome/plan.ts'
@@ -97,7 +97,7 @@ export class Reviewer {
 
   async #judge(object: KubernetesObject, isDeletion: boolean): Promise<Reviewed> {
     if (!this.#options.isSynced()) return { outcome: 'unready', warnings: [] }
-    const warn = isDeletion ? deletionWarnings : buildWarnings
+    const warn = isDeletion ? warnOfDeletion : buildWarnings
     try {
       if (warn(object, await this.#explain(object)).length === 0) return { outcome: 'clean', warnings: [] }
       // Our watches may not have delivered yet what was applied or deleted a moment ago.
@@ -134,7 +134,7 @@ export class Reviewer {
     const until = Date.now() + CHECKS_MS
     for (;;) {
       const explained = await onCurrentContents(view, contents, (tracked) =>
-        checks.on(namespace, () => explainedPlan(object, overlaidView(tracked, object), { ...context, now: NO_TIME })),
+        checks.on(namespace, () => explainedPlan(object, overlayView(tracked, object), { ...context, now: NO_TIME })),
       )
       if (!('checked' in explained)) return explained.made
       const isDone = await Promise.race([explained.checked.then(() => true), pause(until - Date.now(), this.#never)])
@@ -160,7 +160,7 @@ const byKindAndName = (one: ObjectName, other: ObjectName) =>
   byText(one.kind, other.kind) || byText(one.name, other.name)
 
 /** Returns the view with this object in it, without the pods' reports, which are about the object before. */
-function overlaidView(view: ClusterView, object: KubernetesObject): ClusterView {
+function overlayView(view: ClusterView, object: KubernetesObject): ClusterView {
   const alone = createObjectIndex(kinds)
   alone.put(object)
   const { namespace: own = '', name: ownName } = object.metadata
@@ -197,7 +197,7 @@ interface Explained {
   readonly problems: readonly Problem[]
 }
 
-function line(text: string): string {
+function makePrintable(text: string): string {
   // The rest is cut off anyway.
   const characters = [
     ...text
@@ -209,11 +209,11 @@ function line(text: string): string {
 }
 
 /** Returns the first warnings that the API server accepts, and the number of those left out. */
-function bounded(texts: readonly string[], last: string): readonly string[] {
+function limitWarnings(texts: readonly string[], last: string): readonly string[] {
   const room = MOST_BYTES - 2 * Buffer.byteLength(last)
   const kept: string[] = []
   let bytes = 0
-  for (const text of texts.slice(0, MOST).map(line)) {
+  for (const text of texts.slice(0, MOST).map(makePrintable)) {
     bytes += Buffer.byteLength(text)
     if (bytes > room) break
     kept.push(text)
@@ -229,15 +229,15 @@ function buildWarnings(object: KubernetesObject, { plan, problems }: Explained):
   const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`
   const texts = said.flatMap(({ condition, message }) => {
     const behind = problems.filter((problem) => problem.condition === condition)
-    return behind.length > 0 ? behind.map((problem) => problemText(withoutSecrets(problem))) : [message]
+    return behind.length > 0 ? behind.map((problem) => formatProblem(withoutSecrets(problem))) : [message]
   })
-  return bounded(
+  return limitWarnings(
     texts.map((text) => `${subject}: ${text}`),
-    line(`${subject} ${wayOut(said)}`),
+    makePrintable(`${subject} ${describeConsequence(said)}`),
   )
 }
 
-function wayOut(said: ReturnType<typeof conditionProblems>): string {
+function describeConsequence(said: ReturnType<typeof conditionProblems>): string {
   const errors = said.filter(({ severity }) => severity === 'error')
   if (errors.length === 0) return 'takes effect except for that'
   return errors.every(({ condition }) => condition === 'ReferencesResolved')
@@ -246,9 +246,12 @@ function wayOut(said: ReturnType<typeof conditionProblems>): string {
 }
 
 /** Warns of the objects that still refer to an object under deletion and so keep it. */
-function deletionWarnings(object: KubernetesObject, { plan }: Explained): readonly string[] {
+function warnOfDeletion(object: KubernetesObject, { plan }: Explained): readonly string[] {
   const blocked = plan.status.conditions.find(({ type }) => type === 'DeletionBlocked')
   if (!blocked) return []
   const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`
-  return bounded([`${subject}: ${blocked.message}`], line(`${subject} is deleted when no object refers to it any more`))
+  return limitWarnings(
+    [`${subject}: ${blocked.message}`],
+    makePrintable(`${subject} is deleted when no object refers to it any more`),
+  )
 }

@@ -3,7 +3,7 @@ import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
-import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
+import { type ChildProblem, describeTakenName, describeTermination } from './child-problem.ts'
 import {
   type ChildChanges,
   ChildMemories,
@@ -191,8 +191,8 @@ export class Applier {
     if (!pod || isAdoptable(pod, child)) return undefined
     const holder = findController(pod)
     if (pod.metadata.deletionTimestamp || (holder?.kind === 'StatefulSet' && holder.name === name))
-      return terminating(pod, false)
-    return nameTaken(pod, holder)
+      return describeTermination(pod, false)
+    return describeTakenName(pod, holder)
   }
 
   async #read(resource: Resource, namespace: string | undefined, name: string): Promise<KubernetesObject | undefined> {
@@ -217,6 +217,6 @@ export class Applier {
 const isTaken = ({ reason }: ChildProblem) => reason === 'NameTaken'
 
 function describeObstacle(live: KubernetesObject, standing: Standing): ChildProblem | undefined {
-  if (standing === 'going') return terminating(live, true)
-  return standing === 'foreign' ? nameTaken(live, findController(live)) : undefined
+  if (standing === 'going') return describeTermination(live, true)
+  return standing === 'foreign' ? describeTakenName(live, findController(live)) : undefined
 }

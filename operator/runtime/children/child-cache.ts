@@ -2,7 +2,7 @@ import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
-import { keptEntries } from './managed-fields.ts'
+import { trimEntries } from './managed-fields.ts'
 import { findController, findWorkload } from './ownership.ts'
 
 const formatObjectKey = ({ kind, metadata }: KubernetesObject) =>
@@ -19,7 +19,7 @@ const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
   a.metadata.uid === b.metadata.uid && isBefore(a.metadata.resourceVersion, b.metadata.resourceVersion)
 
 /** Returns the workload that an object's labels name, whoever owns the object. */
-function labelKey({ metadata }: KubernetesObject): string | undefined {
+function formatLabelKey({ metadata }: KubernetesObject): string | undefined {
   const workload = findWorkload(metadata)
   return workload && formatKey(workload.kind, workload.namespace, workload.name)
 }
@@ -96,15 +96,18 @@ export class ChildCache {
     if (known && (isOlder(object, known) || known.metadata.resourceVersion === object.metadata.resourceVersion)) return
     this.#set(key, object)
     this.#onChange(object)
-    if (known && (findController(known)?.uid !== findController(object)?.uid || labelKey(known) !== labelKey(object)))
+    if (
+      known &&
+      (findController(known)?.uid !== findController(object)?.uid || formatLabelKey(known) !== formatLabelKey(object))
+    )
       this.#onChange(known)
   }
 
   #set(key: string, object: KubernetesObject): void {
     this.#unlink(key)
     this.#objects.set(key, object)
-    link(this.#byOwner, findController(object)?.uid, key, object)
-    link(this.#byLabels, labelKey(object), key, object)
+    addToIndex(this.#byOwner, findController(object)?.uid, key, object)
+    addToIndex(this.#byLabels, formatLabelKey(object), key, object)
   }
 
   #drop(key: string): void {
@@ -119,13 +122,13 @@ export class ChildCache {
     const known = this.#objects.get(key)
     if (!known) return
     unlink(this.#byOwner, findController(known)?.uid, key)
-    unlink(this.#byLabels, labelKey(known), key)
+    unlink(this.#byLabels, formatLabelKey(known), key)
   }
 }
 
 type Index = Map<string, Map<string, KubernetesObject>>
 
-function link(index: Index, under: string | undefined, key: string, object: KubernetesObject): void {
+function addToIndex(index: Index, under: string | undefined, key: string, object: KubernetesObject): void {
   if (under === undefined) return
   const siblings = index.get(under)
   if (siblings) siblings.set(key, object)
@@ -158,22 +161,22 @@ const KEPT_OF_SPEC = [
 /** Drops the parts of `managedFields` that nobody reads. Changes the object that it gets. */
 export function keptChild(object: KubernetesObject): KubernetesObject {
   const metadata = object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
-  if (metadata.managedFields !== undefined) metadata.managedFields = keptEntries(object)
+  if (metadata.managedFields !== undefined) metadata.managedFields = trimEntries(object)
   return object
 }
 
 /** Drops the contents of a child that matches. An edited one arrives whole again. Changes the object that it gets. */
 export function dropContents(live: KubernetesObject): void {
   for (const field of Object.keys(live)) {
-    if (field === 'spec') live[field] = keptSpec(live[field] as Readonly<Record<string, unknown>>)
+    if (field === 'spec') live[field] = trimSpec(live[field] as Readonly<Record<string, unknown>>)
     else if (!KEPT.has(field)) delete live[field]
   }
 }
 
-function keptSpec(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function trimSpec(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const kept: Record<string, unknown> = {}
   for (const field of KEPT_OF_SPEC) if (spec[field] !== undefined) kept[field] = spec[field]
-  if (spec['template'] !== undefined) kept['template'] = keptTemplate(spec['template'] as PodTemplate)
+  if (spec['template'] !== undefined) kept['template'] = trimTemplate(spec['template'] as PodTemplate)
   return kept
 }
 
@@ -185,11 +188,14 @@ interface PodTemplate {
 }
 
 /** Returns what tells why another pod template replaces this one. */
-function keptTemplate({ metadata, spec }: PodTemplate): PodTemplate {
-  const images = (containers: readonly Container[]) => containers.map(({ name, image }) => ({ name, image }))
+function trimTemplate({ metadata, spec }: PodTemplate): PodTemplate {
+  const readImages = (containers: readonly Container[]) => containers.map(({ name, image }) => ({ name, image }))
   const { containers, initContainers } = spec
   return {
     ...(metadata?.annotations ? { metadata: { annotations: metadata.annotations } } : {}),
-    spec: { containers: images(containers), ...(initContainers ? { initContainers: images(initContainers) } : {}) },
+    spec: {
+      containers: readImages(containers),
+      ...(initContainers ? { initContainers: readImages(initContainers) } : {}),
+    },
   }
 }

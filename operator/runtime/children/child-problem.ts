@@ -15,20 +15,23 @@ export interface ChildProblem {
 
 export const formatTitle = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
 
-export function nameTaken(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {
+export function describeTakenName(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {
   const whose = holder ? `${holder.kind} ${JSON.stringify(holder.name)}` : 'somebody else'
   const message = `${formatTitle(live)} belongs to ${whose} and is left alone; delete it, or rename this object`
   return { reason: 'NameTaken', message, waits: false }
 }
 
 /** Reports that the cluster has no such kind because its CRD isn't installed. */
-export const notServed = ({ apiVersion, kind, metadata }: KubernetesObject, wayOut: string): ChildProblem => ({
+export const describeMissingResource = (
+  { apiVersion, kind, metadata }: KubernetesObject,
+  wayOut: string,
+): ChildProblem => ({
   reason: 'KindNotServed',
   message: `${kind} ${JSON.stringify(metadata.name)} can’t be made: this cluster doesn’t serve ${apiVersion}; ${wayOut}`,
   waits: false,
 })
 
-export const terminating = (live: KubernetesObject, waits: boolean): ChildProblem => ({
+export const describeTermination = (live: KubernetesObject, waits: boolean): ChildProblem => ({
   reason: 'ChildTerminating',
   message: `an earlier ${formatTitle(live)} is still being deleted`,
   waits,

@@ -2,9 +2,9 @@ import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/a
 import { childResource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
-import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
+import { isNamespaceGoing, NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
 import { type ChildCache, dropContents, keptChild } from './child-cache.ts'
-import { type ChildProblem, formatTitle, notServed } from './child-problem.ts'
+import { type ChildProblem, describeMissingResource, formatTitle } from './child-problem.ts'
 import {
   conflictingFields,
   type FieldPaths,
@@ -16,7 +16,7 @@ import {
   REPLICAS_MANAGER,
   takenOver,
 } from './managed-fields.ts'
-import { asWritten, matches } from './matches.ts'
+import { matches, pickWritten } from './matches.ts'
 import { findController } from './ownership.ts'
 
 /** Waits after a refused write in milliseconds, doubled each time. */
@@ -37,22 +37,22 @@ export interface ChildMemory {
   corrections?: { readonly left: number; readonly at: number }
 }
 
-const doubled = (wait: number | undefined, { first, longest }: { first: number; longest: number }) =>
+const doubleWait = (wait: number | undefined, { first, longest }: { first: number; longest: number }) =>
   Math.min(longest, wait === undefined ? first : wait * 2)
 
 /** Records a refusal of `what` (the hash of what was written and the version that it was written to). */
 function noteRefusal(memory: ChildMemory, what: string, problem: ChildProblem): void {
-  const wait = doubled(memory.refused?.what === what ? memory.refused.wait : undefined, REFUSAL_WAITS)
+  const wait = doubleWait(memory.refused?.what === what ? memory.refused.wait : undefined, REFUSAL_WAITS)
   memory.refused = { what, until: Date.now() + wait, wait, problem }
 }
 
 /** Returns the refusal that still holds for the same write, or undefined if the write may be tried. */
-function standingRefusal({ refused }: ChildMemory, what: string): ChildProblem | undefined {
+function findStandingRefusal({ refused }: ChildMemory, what: string): ChildProblem | undefined {
   return refused?.what === what && Date.now() < refused.until ? refused.problem : undefined
 }
 
 /** Counts a correction. Returns false if it must wait because somebody changes the child again and again. */
-function mayCorrect(memory: ChildMemory, now = Date.now()): boolean {
+function canCorrect(memory: ChildMemory, now = Date.now()): boolean {
   const { left, at } = memory.corrections ?? { left: CORRECTIONS.atOnce, at: now }
   const available = Math.min(CORRECTIONS.atOnce, left + (now - at) / CORRECTIONS.each)
   if (available < 1) return false
@@ -155,7 +155,7 @@ export class ChildWriter {
     hash: string,
   ): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
-    const desired = annotated(rendered, { [`${group}/applied-hash`]: hash })
+    const desired = addAnnotations(rendered, { [`${group}/applied-hash`]: hash })
     const others = live && !isAdopted ? foreignManagers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
@@ -163,11 +163,11 @@ export class ChildWriter {
       return undefined
     }
     const what = `${hash} ${live?.metadata.uid} ${live?.metadata.resourceVersion}`
-    const refusal = standingRefusal(memory, what)
+    const refusal = findStandingRefusal(memory, what)
     if (refusal) return refusal
     // We have applied this before, and the live object differs now: somebody has changed it.
     const isCorrection = live?.metadata.annotations?.[`${group}/applied-hash`] === hash
-    if (live && isCorrection && !mayCorrect(memory)) return contested(live, others)
+    if (live && isCorrection && !canCorrect(memory)) return describeConflict(live, others)
     await namespaces.assertStays(rendered.metadata.namespace ?? '')
     assertLeading()
     try {
@@ -177,7 +177,7 @@ export class ChildWriter {
       return undefined
     } catch (error) {
       if (!live && error instanceof ApiError && error.status === 409) throw new NameHeldError(formatTitle(rendered))
-      const problem = refusedWith(error, rendered)
+      const problem = describeRefusal(error, rendered)
       noteRefusal(memory, what, problem)
       return problem
     }
@@ -196,7 +196,7 @@ export class ChildWriter {
   ): void {
     memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete memory.altered
-    else memory.altered = { hash, expected: asWritten(desired, written) }
+    else memory.altered = { hash, expected: pickWritten(desired, written) }
     // Either it matches, or it becomes what is expected from now on.
     if (foreignManagers(desired, written).length === 0 && isOursToKeep(desired, written)) this.#verify(written, hash)
   }
@@ -213,7 +213,9 @@ export class ChildWriter {
     if (isReplaced && keepsPods(desired, live)) await api.removeAlone(resource, namespace, name, live.metadata.uid)
     else if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
-    const written = keptChild(await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER))
+    const written = keptChild(
+      await api.apply(resource, addPreconditions(desired, isReplaced ? undefined : live), MANAGER),
+    )
     if (live)
       onWritten({
         rendered: desired,
@@ -266,7 +268,10 @@ export class ChildWriter {
   }
 }
 
-const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<string, string>>): KubernetesObject => ({
+const addAnnotations = (
+  rendered: KubernetesObject,
+  annotations: Readonly<Record<string, string>>,
+): KubernetesObject => ({
   ...rendered,
   metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...annotations } },
 })
@@ -275,7 +280,7 @@ const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<stri
  * Returns the object to apply, with a guard: the apply meets the known object or none, else 409 Conflict. So nothing
  * needs to be read first, and no foreign object is overwritten.
  */
-const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
+const addPreconditions = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
   ...desired,
   ...(live === undefined ? {} : keepClass(live, desired)),
   metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
@@ -299,10 +304,10 @@ const isRefusal = (error: unknown): error is ApiError =>
     (error.status === 500 && error.message.startsWith('failed to create typed patch object')))
 
 /** Returns the problem of a write that can't succeed as it is. Throws errors that a retry may cure. */
-function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
-  if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
+function describeRefusal(error: unknown, rendered: KubernetesObject): ChildProblem {
+  if (isNamespaceGoing(error)) throw new NamespaceGoingError(String(error))
   const { wayOut } = childResource(rendered.kind)
-  if (isNotFound(error) && wayOut !== undefined) return notServed(rendered, wayOut)
+  if (isNotFound(error) && wayOut !== undefined) return describeMissingResource(rendered, wayOut)
   if (!isRefusal(error)) throw error
   return { reason: 'ChildRefused', message: `${formatTitle(rendered)} is refused: ${error.message}`, waits: false }
 }
@@ -322,7 +327,7 @@ function isAsWritten(
   return matches(desired, live) || (altered?.hash === hash && matches(altered.expected, live))
 }
 
-function contested(live: KubernetesObject, others: readonly string[]): ChildProblem {
+function describeConflict(live: KubernetesObject, others: readonly string[]): ChildProblem {
   const who = others.length > 0 ? ` by ${others.join(', ')}` : ''
   const message = `${formatTitle(live)} is changed repeatedly${who}; the operator resets it every few seconds`
   return { reason: 'ChildContested', message, waits: false }

@@ -74,7 +74,7 @@ export const holdsReplicas = (live: KubernetesObject): boolean =>
   ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
 
 /** Returns the fields of a foreign entry that others may not set, or NO_FIELDS if there are none. */
-function foreignFields(entry: ManagedFields, kind: string): FieldSet {
+function readForeignFields(entry: ManagedFields, kind: string): FieldSet {
   if (!isForeign(entry) || entry.fieldsV1 === undefined) return NO_FIELDS
   const { rest } = splitSet(entry.fieldsV1, listOthersFields(kind))
   return Object.keys(rest).length > 0 ? rest : NO_FIELDS
@@ -84,18 +84,18 @@ function foreignFields(entry: ManagedFields, kind: string): FieldSet {
  * Reduces `managedFields` to when we have applied, whether that holds the replicas, and forbidden foreign fields.
  * `takenOver` needs them whole.
  */
-export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
+export const trimEntries = (live: KubernetesObject): readonly ManagedFields[] =>
   readEntries(live).flatMap((entry) => {
     if (entry.subresource || entry.fieldsV1 === undefined) return []
     const { manager, operation, time } = entry
     if (isOurs(entry)) return [{ manager, operation, time, fieldsV1: holdsReplicas(live) ? REPLICAS : NO_FIELDS }]
-    const fieldsV1 = foreignFields(entry, live.kind)
+    const fieldsV1 = readForeignFields(entry, live.kind)
     return fieldsV1 === NO_FIELDS ? [] : [{ manager, operation, fieldsV1 }]
   })
 
 /** Tells whether a live child has foreign fields that others may not set, whatever was rendered. */
 export const hasForeignFields = (live: KubernetesObject): boolean =>
-  readEntries(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
+  readEntries(live).some((entry) => readForeignFields(entry, live.kind) !== NO_FIELDS)
 
 /** Returns when an apply of ours last changed a live object (RFC 3339), or its creation time. */
 export const lastApplied = (live: KubernetesObject): string =>
@@ -105,12 +105,12 @@ export const lastApplied = (live: KubernetesObject): string =>
 function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
   return Object.entries(set).some(([element, inner]) => {
     if (element === '.') return false
-    const below = pathsBelow(left, element)
+    const below = findPathsBelow(left, element)
     if (below === undefined) return false
-    const ours = valueAt(rendered, element)
+    const ours = findValue(rendered, element)
     if (ours === undefined)
       return Object.keys(splitSet(inner, below).rest).length > 0 || Object.keys(inner).length === 0
-    const there = valueAt(live, element)
+    const there = findValue(live, element)
     if (Object.keys(inner).length > 0) return deviates(inner, ours, there, below)
     return typeof ours === 'object' && canonicalJson(ours) !== canonicalJson(there)
   })
@@ -184,7 +184,7 @@ export type FieldPaths = readonly (readonly string[])[]
 const isEmpty = (set: FieldSet): boolean => Object.keys(set).length === 0
 
 /** Returns the rest of the paths below an element, or undefined if one of them ends there and so covers it. */
-function pathsBelow(paths: FieldPaths, element: string): FieldPaths | undefined {
+function findPathsBelow(paths: FieldPaths, element: string): FieldPaths | undefined {
   const below = paths.filter(([first]) => first === element || first === '*').map((path) => path.slice(1))
   return below.some((path) => path.length === 0) ? undefined : below
 }
@@ -193,7 +193,7 @@ function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet; rest: 
   const covered: Record<string, FieldSet> = {}
   const rest: Record<string, FieldSet> = {}
   for (const [element, inner] of Object.entries(set)) {
-    const below = pathsBelow(paths, element)
+    const below = findPathsBelow(paths, element)
     if (below === undefined) covered[element] = inner
     else if (below.length === 0 || isEmpty(inner)) rest[element] = inner
     else {
@@ -220,7 +220,7 @@ const KEY_DEFAULTS: Readonly<Record<string, unknown>> = { protocol: 'TCP' }
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function valueAt(value: unknown, element: string): unknown {
+function findValue(value: unknown, element: string): unknown {
   const text = element.slice(2)
   switch (element.slice(0, 2)) {
     case 'f:':

@@ -23,7 +23,7 @@ const QUANTITIES = new Set(['limits', 'requests', 'sizeLimit'])
 
 type Fields = Record<string, unknown>
 
-function sameScalar(rendered: unknown, live: unknown, quantities: boolean): boolean {
+function isSameScalar(rendered: unknown, live: unknown, quantities: boolean): boolean {
   if (rendered === live) return true
   if (!quantities || live === undefined) return false
   const value = canonicalQuantity(String(rendered))
@@ -31,14 +31,14 @@ function sameScalar(rendered: unknown, live: unknown, quantities: boolean): bool
 }
 
 /** Container ports merge by number and protocol, Service ports by number. Other lists named `ports` are atomic. */
-function portKeys(items: readonly Fields[]): readonly string[] | undefined {
+function findPortKeys(items: readonly Fields[]): readonly string[] | undefined {
   if (items.every((item) => 'containerPort' in item)) return ['containerPort']
   return items.every((item) => 'port' in item && 'targetPort' in item) ? ['port'] : undefined
 }
 
 function mergeKeys(field: string, items: readonly unknown[]): readonly string[] | undefined {
   if (!items.every(isObject)) return undefined
-  return field === 'ports' ? portKeys(items) : MERGE_KEYS[field]
+  return field === 'ports' ? findPortKeys(items) : MERGE_KEYS[field]
 }
 
 function matchesList(
@@ -78,7 +78,7 @@ function matchesValue(rendered: unknown, live: unknown, field: string, quantitie
       ? matchesList(rendered, live, field, quantities)
       : rendered.length === 0 && live === undefined
   }
-  if (!isObject(rendered)) return sameScalar(rendered, live, quantities)
+  if (!isObject(rendered)) return isSameScalar(rendered, live, quantities)
   // The server drops some empty objects and keeps others.
   if (!isObject(live)) return live === undefined && Object.keys(rendered).length === 0
   for (const key of Object.keys(rendered))
@@ -108,7 +108,7 @@ export function matches(rendered: object, live: object): boolean {
   )
 }
 
-function writtenValue(rendered: unknown, live: unknown, field: string): unknown {
+function pickWrittenValue(rendered: unknown, live: unknown, field: string): unknown {
   if (Array.isArray(rendered)) {
     const keys = mergeKeys(field, rendered)
     if (!keys || !Array.isArray(live)) return live
@@ -116,15 +116,18 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
     const named = indexItems(live, keys)
     return items.flatMap((item) => {
       const match = named.get(formatKeys(item, keys))
-      return match ? [writtenValue(item, match, '')] : []
+      return match ? [pickWrittenValue(item, match, '')] : []
     })
   }
   if (!isObject(rendered) || !isObject(live)) return live
-  return Object.fromEntries(Object.entries(rendered).map(([key, value]) => [key, writtenValue(value, live[key], key)]))
+  return Object.fromEntries(
+    Object.entries(rendered).map(([key, value]) => [key, pickWrittenValue(value, live[key], key)]),
+  )
 }
 
 /**
  * Returns the rendered object with the values that came back from the write, which may be those of an admission
  * webhook.
  */
-export const asWritten = <T extends object>(rendered: T, written: object): T => writtenValue(rendered, written, '') as T
+export const pickWritten = <T extends object>(rendered: T, written: object): T =>
+  pickWrittenValue(rendered, written, '') as T

@@ -11,7 +11,7 @@ import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/index.ts'
 import { VERSION } from '../../render/object/object.ts'
-import { finalizerName } from '../queue/queue.ts'
+import { formatFinalizerName } from '../queue/queue.ts'
 import { takeFinalizer } from '../removal/release.ts'
 import { NotLeadingError } from './reconciler.ts'
 
@@ -55,7 +55,7 @@ export abstract class BaseOperator extends Operator {
     this.resources = new Map(
       Object.values(kinds).map(({ kind, plural }) => [kind, { group, version: VERSION, plural, kind }]),
     )
-    this.finalizer = finalizerName(group)
+    this.finalizer = formatFinalizerName(group)
     this.#log = log
   }
 

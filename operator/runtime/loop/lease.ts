@@ -32,8 +32,8 @@ export interface LeaseOptions {
   readonly onStopped?: (() => void) | undefined
 }
 
-const monotonic = (): number => Number(hrtime.bigint() / 1_000_000n)
-const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
+const readMonotonicTime = (): number => Number(hrtime.bigint() / 1_000_000n)
+const formatMicroTime = (): string => new Date().toISOString().replace('Z', '000Z')
 
 /**
  * Elects a leader over a Lease, as client-go does. Another's lease counts from when *we* saw it change, so clocks need
@@ -52,7 +52,7 @@ export class LeaderElection {
   }
 
   get leading(): boolean {
-    return this.#leading && monotonic() - this.#renewedAt < this.#options.renewDeadline
+    return this.#leading && readMonotonicTime() - this.#renewedAt < this.#options.renewDeadline
   }
 
   start(): void {
@@ -68,7 +68,7 @@ export class LeaderElection {
     try {
       const lease = await this.#read()
       if (lease?.spec.holderIdentity !== this.#options.identity) return
-      lease.spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() }
+      lease.spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: formatMicroTime() }
       await this.#options.api.replace(LEASES, this.#options.namespace, this.#options.name, lease)
     } catch (error) {
       this.#options.log.debug({ error: String(error) }, 'the lease could not be released')
@@ -87,14 +87,14 @@ export class LeaderElection {
 
   /** Tries once to acquire or renew the lease. A leader goes on until the renewal deadline. */
   async #attempt(): Promise<void> {
-    const startedAt = monotonic()
+    const startedAt = readMonotonicTime()
     try {
       if (await this.#acquireOrRenew()) {
         // The lease was out of date for a while, though nobody else had it. Keys that were skipped then are due now.
         if (this.#leading && !this.leading) this.#lead(false)
         this.#renewedAt = startedAt
         // An attempt that took longer than the deadline doesn't count. The next one may be in time.
-        if (!this.#leading && monotonic() - startedAt < this.#options.renewDeadline) this.#lead(true)
+        if (!this.#leading && readMonotonicTime() - startedAt < this.#options.renewDeadline) this.#lead(true)
       } else if (this.#leading) {
         this.#lead(false)
       }
@@ -124,7 +124,7 @@ export class LeaderElection {
   async #acquireOrRenew(): Promise<boolean> {
     const { api, namespace, name, identity, duration } = this.#options
     const lease = await this.#read()
-    const now = microTime()
+    const now = formatMicroTime()
     const seconds = Math.ceil(duration / 1000)
     if (!lease) {
       const spec = {
@@ -160,8 +160,8 @@ export class LeaderElection {
 
   #isHeld(lease: Lease): boolean {
     const record = JSON.stringify(lease.spec)
-    if (record !== this.#observed.record) this.#observed = { record, at: monotonic() }
-    return monotonic() - this.#observed.at < (lease.spec.leaseDurationSeconds ?? 15) * 1000
+    if (record !== this.#observed.record) this.#observed = { record, at: readMonotonicTime() }
+    return readMonotonicTime() - this.#observed.at < (lease.spec.leaseDurationSeconds ?? 15) * 1000
   }
 
   async #won(write: () => Promise<unknown>): Promise<boolean> {

@@ -11,13 +11,13 @@ import { Applier } from '../children/applier.ts'
 import { keptChild } from '../children/child-cache.ts'
 import { isGoneOwner } from '../children/ownership.ts'
 import { Observers } from '../pods/observers.ts'
-import { keptPod } from '../pods/pod-cache.ts'
+import { trimPod } from '../pods/pod-cache.ts'
 import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
 import { Debounce } from '../queue/debounce.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import { Rollouts } from '../report/rollouts.ts'
-import { type Contents, revisionKeyIn, watchContents } from '../watch/contents.ts'
+import { type Contents, createRevisionKeyReader, watchContents } from '../watch/contents.ts'
 import { NAMESPACES, Namespaces } from '../watch/namespaces.ts'
 import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
@@ -87,7 +87,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     world,
     watches,
     revisionKey: settings.revisionKey
-      ? revisionKeyIn({ api, place: settings.revisionKey, log })
+      ? createRevisionKeyReader({ api, place: settings.revisionKey, log })
       : () => Promise.resolve(undefined),
     isWanted: (dependency) => reconciler.graph.has(dependency),
     onChange: (dependency) => due.contentChanged(dependency),
@@ -140,7 +140,7 @@ function watchChildren(watches: Watches, { children, pods }: Observers): void {
   watches.add({
     resource: PODS,
     labelSelector: MANAGED,
-    keep: keptPod,
+    keep: trimPod,
     createStore: (namespace) => pods.store(namespace),
   })
 }

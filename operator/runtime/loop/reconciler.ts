@@ -8,12 +8,12 @@ import { type Plan, type ReconcileContext, startConditions } from '../../reconci
 import type { Checks } from '../checks/checks.ts'
 import type { Applied, Applier } from '../children/applier.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
-import { finalizerName, type KeyedQueue, splitKey } from '../queue/queue.ts'
+import { formatFinalizerName, type KeyedQueue, splitKey } from '../queue/queue.ts'
 import type { OperatorMetrics } from '../report/metrics.ts'
-import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
+import { formatNow, StatusWriter, type StatusWriterOptions } from '../report/status-writer.ts'
 import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
-import { NamespaceGoingError, saysNamespaceGoes } from '../watch/namespaces.ts'
+import { isNamespaceGoing, NamespaceGoingError } from '../watch/namespaces.ts'
 
 export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError'
@@ -92,7 +92,7 @@ export class Reconciler {
     if (made === undefined) return CHECKING
     this.#options.assertLeading()
     const unheld = await this.#finalize(object, made.plan)
-    if (unheld.length === 0 && isGoing(object, made.plan, finalizerName(this.#options.context.group)))
+    if (unheld.length === 0 && isGoing(object, made.plan, formatFinalizerName(this.#options.context.group)))
       return { again: false }
     try {
       return await this.#settle(key, object, { made, unheld }, isLast ? undefined : due)
@@ -109,8 +109,8 @@ export class Reconciler {
       await this.#options.finalize(object, finalizer)
       return []
     } catch (error) {
-      if (!(error instanceof ApiError) || !REFUSED.has(error.status) || saysNamespaceGoes(error)) throw error
-      const name = finalizerName(this.#options.context.group)
+      if (!(error instanceof ApiError) || !REFUSED.has(error.status) || isNamespaceGoing(error)) throw error
+      const name = formatFinalizerName(this.#options.context.group)
       const message = `the finalizer ${name} can’t be ${finalizer ? 'set' : 'removed'}: ${error.message}`
       return [{ reason: 'FinalizerRefused', message, waits: false }]
     }
@@ -161,12 +161,12 @@ export class Reconciler {
   #explain(key: string, object: KubernetesObject, view: ClusterView): Pick<Explained, 'plan' | 'refresh'> {
     const { context, explainedPlan } = this.#options
     try {
-      return explainedPlan(object, view, { ...context, now: seconds() })
+      return explainedPlan(object, view, { ...context, now: formatNow() })
     } catch (error) {
       if (error instanceof Unchecked) throw error
       // An object that the schema accepts must not throw. A failure is shown, and affects no other object.
       this.#options.log.error({ key, err: error }, 'reconcile failed')
-      return { plan: failedPlan(object, error, finalizerName(context.group)) }
+      return { plan: createFailedPlan(object, error, formatFinalizerName(context.group)) }
     }
   }
 
@@ -193,8 +193,8 @@ export class Reconciler {
 const isGoing = ({ metadata }: KubernetesObject, { finalizer }: Plan, ours: string): boolean =>
   metadata.deletionTimestamp !== undefined && !finalizer && (metadata.finalizers ?? []).every((one) => one === ours)
 
-function failedPlan(object: KubernetesObject, error: unknown, finalizer: string): Plan {
-  const conditions = startConditions(object as never, seconds())
+function createFailedPlan(object: KubernetesObject, error: unknown, finalizer: string): Plan {
+  const conditions = startConditions(object as never, formatNow())
   const detail = error instanceof Error ? error.message : String(error)
   conditions.set('Ready', 'False', 'ReconcileFailed', `this object can’t be reconciled: ${detail}`)
   const previous = (object['status'] ?? {}) as object

@@ -122,7 +122,7 @@ function findControllerTrouble({ conditions = [] }: ControllerStatus): Trouble |
 }
 
 /** Reports a rollout that misses its deadline, if no other trouble is known. */
-function lateness({ conditions = [] }: ControllerStatus): Trouble | undefined {
+function findLateness({ conditions = [] }: ControllerStatus): Trouble | undefined {
   const late = conditions.find(({ type, status }) => type === 'Progressing' && status === 'False')
   return late && { reason: late.reason ?? 'ProgressDeadlineExceeded', message: late.message ?? 'the rollout is late' }
 }
@@ -138,22 +138,23 @@ interface ControllerStatus {
   readonly conditions?: PodStatus['conditions']
 }
 
-const counted = (count: number, what: string) => `${count} ${count === 1 ? 'pod' : 'pods'} ${what}`
+const formatPodCount = (count: number, what: string) => `${count} ${count === 1 ? 'pod' : 'pods'} ${what}`
 
 /**
  * Returns what the newest revision still waits for, by the conditions of `kubectl rollout status`
  * (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
  */
-function pendingRollout(live: KubernetesObject, status: ControllerStatus, wanted: number): string | undefined {
+function describePendingRollout(live: KubernetesObject, status: ControllerStatus, wanted: number): string | undefined {
   const { observedGeneration = 0, readyReplicas = 0, updatedReplicas = 0, replicas = updatedReplicas } = status
   const { availableReplicas = readyReplicas, currentRevision, updateRevision } = status
   if (observedGeneration < (live.metadata.generation ?? 1)) return 'the newest revision is about to be rolled out'
-  if (updatedReplicas < wanted) return `${updatedReplicas} of ${counted(wanted, 'are of the newest revision')}`
+  if (updatedReplicas < wanted) return `${updatedReplicas} of ${formatPodCount(wanted, 'are of the newest revision')}`
   if (live.kind === 'StatefulSet')
     return wanted > 0 && currentRevision !== updateRevision ? 'the newest revision is being rolled out' : undefined
-  if (replicas > updatedReplicas) return counted(replicas - updatedReplicas, 'of an earlier revision still to go')
+  if (replicas > updatedReplicas)
+    return formatPodCount(replicas - updatedReplicas, 'of an earlier revision still to go')
   if (availableReplicas < updatedReplicas)
-    return `${availableReplicas} of ${counted(updatedReplicas, 'of the newest revision are available')}`
+    return `${availableReplicas} of ${formatPodCount(updatedReplicas, 'of the newest revision are available')}`
   return undefined
 }
 
@@ -165,7 +166,7 @@ function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
 }
 
 /** Returns the pods that a Deployment or StatefulSet has made of its newest revision, without those that go. */
-export function newestPods(live: KubernetesObject, pods: readonly Pod[]): readonly Pod[] {
+export function findNewestPods(live: KubernetesObject, pods: readonly Pod[]): readonly Pod[] {
   const { template } = (live['spec'] ?? {}) as { readonly template?: { readonly metadata?: { annotations?: Texts } } }
   const { annotations = {} } = template?.metadata ?? {}
   return pods.filter((pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, annotations))
@@ -179,12 +180,12 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], to
   const { replicas = 1 } = (live['spec'] ?? {}) as { readonly replicas?: number }
   const status = (live['status'] ?? {}) as ControllerStatus
   const { readyReplicas = 0 } = status
-  const pending = pendingRollout(live, status, replicas)
+  const pending = describePendingRollout(live, status, replicas)
   // While pods are missing, their count says enough. That saves a write for each step of a start.
   const rollout =
     pending === undefined || readyReplicas >= replicas ? pending : 'the newest revision is being rolled out'
   const isDone = rollout === undefined && readyReplicas >= replicas
-  const newest = newestPods(live, pods)
+  const newest = findNewestPods(live, pods)
   const trouble = isDone
     ? undefined
     : (told ??
@@ -194,7 +195,7 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], to
         .map(findPodTrouble)
         .find(Boolean) ??
       findEarlierTrouble(newest) ??
-      lateness(status))
+      findLateness(status))
   return {
     replicas,
     readyReplicas,

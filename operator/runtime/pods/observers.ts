@@ -3,7 +3,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
 import type { RouteObservation } from '../../model/view.ts'
-import { configMapName } from '../../render/object/object.ts'
+import { formatConfigMapName } from '../../render/object/object.ts'
 import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
 import { formatKey } from '../queue/queue.ts'
@@ -14,14 +14,14 @@ import { PodCache } from './pod-cache.ts'
 import { PodEvents } from './pod-events.ts'
 import { PodAnswers, type ReadPodStatus } from './read-pod-status.ts'
 import {
+  combineReaders,
+  createSourcesReader,
   gatewayReportIn,
   hasMuchToReport,
   type PodReports,
   reportReader,
   StatusObserver,
   seldom,
-  sourcesReader,
-  together,
 } from './status-observer.ts'
 
 interface ObserversOptions {
@@ -81,7 +81,7 @@ export class Observers {
       leading,
       isManaged,
       readers: {
-        MCPRegistry: together(sourcesReader(world, onChange), createReader('MCPRegistry')),
+        MCPRegistry: combineReaders(createSourcesReader(world, onChange), createReader('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
         MCPServer: seldom(createReader('MCPServer'), hasMuchToReport),
         MCPRemoteProxy: seldom(createReader('MCPRemoteProxy'), hasMuchToReport),
@@ -92,7 +92,11 @@ export class Observers {
       group,
       readStatus: readCounted,
       wanted(kind, namespace, name): WantedConfig | undefined {
-        const configMap = children.get('ConfigMap', namespace, configMapName({ kind, metadata: { name, namespace } }))
+        const configMap = children.get(
+          'ConfigMap',
+          namespace,
+          formatConfigMapName({ kind, metadata: { name, namespace } }),
+        )
         const hash = configMap?.metadata.annotations?.[`${group}/config-hash`]
         return configMap && hash !== undefined ? { hash, since: lastApplied(configMap) } : undefined
       },

@@ -73,7 +73,7 @@ const readPorts = (containers: readonly Container[] = []) =>
   containers.flatMap(({ name, ports }) => (ports ? [{ name, ports }] : []))
 
 /** Reduces a pod to what is kept: its owner, its status and its ports. */
-export function keptPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
+export function trimPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
   const { managedFields: _, ...kept } = metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
   const { containers, initContainers } = (pod['spec'] ?? {}) as Record<'containers' | 'initContainers', Container[]>
   const { phase, reason, message, podIP, conditions, initContainerStatuses, containerStatuses } = (pod['status'] ??

@@ -4,7 +4,7 @@ import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
 import { formatKey, handleEach, KeyedQueue, splitKey } from '../queue/queue.ts'
-import { isBeingPrepared, newestPods, type Pod, type Trouble } from './observation.ts'
+import { findNewestPods, isBeingPrepared, type Pod, type Trouble } from './observation.ts'
 
 /** The StatefulSet controller and kubelets write core/v1 Events. */
 const EVENTS: Resource = { group: '', version: 'v1', plural: 'events', kind: 'Event' }
@@ -68,7 +68,7 @@ function findQuestion(live: KubernetesObject, pods: readonly Pod[]): Question | 
       // A pod that is about to be made isn't refused.
       ...{ first: 1_000, again: 15_000 },
     }
-  const pod = newestPods(live, pods).find(isBeingPrepared)
+  const pod = findNewestPods(live, pods).find(isBeingPrepared)
   if (pod?.metadata.uid === undefined) return undefined
   const subject = `pod ${pod.metadata.name}: `
   return {

@@ -17,7 +17,7 @@ const LARGEST_STATUS = 4 * 1024 * 1024
 /** Reads `/status` of a pod's data plane. Fails if the answer is not from a data plane of ours. */
 export type ReadPodStatus = (pod: Pod) => Promise<ReportedStatus>
 
-function checked(answer: unknown): ReportedStatus {
+function checkAnswer(answer: unknown): ReportedStatus {
   if (isReportedStatus(answer)) return answer
   throw new Error('the answer of /status is not that of a data plane')
 }
@@ -39,13 +39,13 @@ export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'm
   return holder?.ports?.find((port) => port.name === name)?.containerPort
 }
 
-const adminPort = (pod: Pod) => dataPlanePort(pod, 'admin')
+const findAdminPort = (pod: Pod) => dataPlanePort(pod, 'admin')
 
 /** Reads the status at the pod's own address, for an operator inside the cluster. */
 export const readStatusByAddress: ReadPodStatus = (pod) => {
   const { podIP = '' } = pod.status ?? {}
   const host = podIP.includes(':') ? `[${podIP}]` : podIP
-  return readStatusAt(`http://${host}:${adminPort(pod)}`)
+  return readStatusAt(`http://${host}:${findAdminPort(pod)}`)
 }
 
 /** Reads the status at the base URL of an admin listener. Fails if the answer is not from a data plane of ours. */
@@ -62,7 +62,7 @@ export async function readStatusAt(admin: string): Promise<ReportedStatus> {
     if (size > LARGEST_STATUS) throw new Error(`/status has more than ${LARGEST_STATUS} bytes`)
     chunks.push(chunk)
   }
-  return checked(JSON.parse(Buffer.concat(chunks).toString()))
+  return checkAnswer(JSON.parse(Buffer.concat(chunks).toString()))
 }
 
 /** Reads the status through the API server (`pods/proxy`), for an operator outside the cluster. */
@@ -70,10 +70,10 @@ export const readStatusByProxy =
   (api: ApiServer): ReadPodStatus =>
   async (pod) => {
     const { namespace, name } = pod.metadata
-    const path = `${buildPath(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
+    const path = `${buildPath(PODS, namespace, `${name}:${findAdminPort(pod)}`, 'proxy')}/status`
     const signal = AbortSignal.timeout(2 * STATUS_TIMEOUT_MS)
     const bounds = { timeout: STATUS_TIMEOUT_MS, signal, mostBytes: LARGEST_STATUS }
-    return checked(await api.request<unknown>('GET', path, bounds))
+    return checkAnswer(await api.request<unknown>('GET', path, bounds))
   }
 
 /** Tells whether a pod runs a data plane that can be asked for its status. */
@@ -81,7 +81,7 @@ export const isPollable = (pod: Pod): boolean =>
   pod.status?.phase === 'Running' &&
   !!pod.status.podIP &&
   !pod.metadata.deletionTimestamp &&
-  adminPort(pod) !== undefined
+  findAdminPort(pod) !== undefined
 
 /** Failed requests in a row to ready pods before their workload is reported. */
 const FAILURES_IN_A_ROW = 3

@@ -104,7 +104,7 @@ export class StatusObserver {
 }
 
 /** Stores the state of the sources of registries in the world. */
-export const sourcesReader = (world: World, onChange: (dependency: Dependency) => void): StatusReader => ({
+export const createSourcesReader = (world: World, onChange: (dependency: Dependency) => void): StatusReader => ({
   forget: (namespace, name) => void world.sources.delete(`${namespace}/${name}`),
   take(namespace, name, answers) {
     const reports = answers.flatMap(({ sources }) => (sources === undefined ? [] : [sources]))
@@ -155,7 +155,7 @@ export const reportReader = (
 })
 
 /** Combines two readers. The first one decides whether the status is complete. */
-export const together = (first: StatusReader, second: StatusReader): StatusReader => ({
+export const combineReaders = (first: StatusReader, second: StatusReader): StatusReader => ({
   forget(namespace, name) {
     first.forget(namespace, name)
     second.forget(namespace, name)

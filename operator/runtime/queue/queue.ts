@@ -10,10 +10,10 @@ export function splitKey(key: string): { kind: string; namespace: string; name: 
 }
 
 /** Returns the name of our finalizer, which keeps a config that is still referenced. */
-export const finalizerName = (group: string): string => `${group}/in-use`
+export const formatFinalizerName = (group: string): string => `${group}/in-use`
 
 /** Returns the name of the finalizer that keeps the operator's rights while the other one keeps a config. */
-export const rightsFinalizerName = (group: string): string => `${group}/release-first`
+export const formatRightsFinalizerName = (group: string): string => `${group}/release-first`
 
 /**
  * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once; a key in

@@ -5,11 +5,11 @@ import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/a
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/network.ts'
+import { formatOperatorName, OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../../render/network/network.ts'
 
 const STRATEGIC = 'application/strategic-merge-patch+json'
 const TRIES = 3
-const rbac = (plural: string, kind: string): Resource => ({
+const describeRbacResource = (plural: string, kind: string): Resource => ({
   group: 'rbac.authorization.k8s.io',
   version: 'v1',
   plural,
@@ -20,10 +20,13 @@ const rbac = (plural: string, kind: string): Resource => ({
  * The kinds that grant an installation its rights. Roles and bindings have its name, the account has the Deployment's.
  */
 export const clusterRights: readonly Resource[] = [
-  rbac('clusterrolebindings', 'ClusterRoleBinding'),
-  rbac('clusterroles', 'ClusterRole'),
+  describeRbacResource('clusterrolebindings', 'ClusterRoleBinding'),
+  describeRbacResource('clusterroles', 'ClusterRole'),
 ]
-const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rbac('roles', 'Role')]
+const roleRights: readonly Resource[] = [
+  describeRbacResource('rolebindings', 'RoleBinding'),
+  describeRbacResource('roles', 'Role'),
+]
 const accounts: Resource = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' }
 export const namespacedRights: readonly Resource[] = [...roleRights, accounts]
 
@@ -66,7 +69,7 @@ export class OwnRights {
     this.#config = config
     this.#finalizer = finalizer
     const pathIn =
-      (scope?: string, name = operatorName(where.installation)) =>
+      (scope?: string, name = formatOperatorName(where.installation)) =>
       (resource: Resource) => ({ kind: resource.kind, path: buildPath(resource, scope, name) })
     const { namespace, managedNamespaces } = where
     const others = managedNamespaces.filter((one) => one !== namespace)

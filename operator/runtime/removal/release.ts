@@ -91,7 +91,7 @@ export async function findHeld(
     finalizers?.includes(finalizer) && own.names.includes(name)
   for (const resource of resources) {
     for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
-      const listed = await unlessForbidden(listAll(api, resource, scope))
+      const listed = await ignoreForbidden(listAll(api, resource, scope))
       const objects = listed ?? (await readEach(api, resource, scope ?? own.namespace, own.names))
       for (const { metadata } of objects.filter(isHeld)) {
         const { namespace, name } = metadata
@@ -116,7 +116,7 @@ async function readEach(
   const scope = resource.kind.startsWith('Cluster') ? undefined : namespace
   const read = async (name: string) => {
     try {
-      return await unlessForbidden(api.get<KubernetesObject>(resource, scope, name))
+      return await ignoreForbidden(api.get<KubernetesObject>(resource, scope, name))
     } catch (error) {
       if (isNotFound(error)) return undefined
       throw error
@@ -126,7 +126,7 @@ async function readEach(
 }
 
 /** Returns undefined if the API server forbids it. */
-async function unlessForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
+async function ignoreForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer
   } catch (error) {

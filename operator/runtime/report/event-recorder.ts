@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { type Condition, eventNote, type PlannedEvent, readConditions } from '../../reconcile/outcome/plan.ts'
-import { saysNamespaceGoes } from '../watch/namespaces.ts'
+import { type Condition, formatEventNote, type PlannedEvent, readConditions } from '../../reconcile/outcome/plan.ts'
+import { isNamespaceGoing } from '../watch/namespaces.ts'
 
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
 
@@ -41,11 +41,11 @@ export class EventRecorder {
         action: 'Reconcile',
         type: event.type,
         reason: event.reason,
-        note: eventNote(event),
+        note: formatEventNote(event),
         regarding: { apiVersion: object.apiVersion, kind: object.kind, namespace, name, uid, resourceVersion },
       })
     } catch (error) {
-      if (saysNamespaceGoes(error)) return
+      if (isNamespaceGoing(error)) return
       this.#log.warn(
         { error: String(error), reason: event.reason, object: `${object.kind}/${namespace}/${name}` },
         'an event could not be written',

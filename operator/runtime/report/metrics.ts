@@ -80,7 +80,7 @@ const configKinds: ReadonlySet<string> = new Set(
 )
 
 /** Counts objects by problem. Errors keep them from being served, warnings don't. */
-function byProblem(objects: readonly KubernetesObject[]): Reading[] {
+function countByProblem(objects: readonly KubernetesObject[]): Reading[] {
   const found = new Map<string, { labels: Labels; value: number }>()
   for (const object of objects) {
     for (const { condition, reason, severity } of conditionProblems({
@@ -94,7 +94,7 @@ function byProblem(objects: readonly KubernetesObject[]): Reading[] {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => ({ metric: problemsMetric, ...reading }))
 }
 
-function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
+function countByReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
   for (const object of objects) {
     const { kind } = object
@@ -107,7 +107,7 @@ function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   })
 }
 
-const ofWatches = (watches: Watches): Reading[] =>
+const readWatches = (watches: Watches): Reading[] =>
   watches.metrics.flatMap(({ name, metrics }) => {
     const labels = { watch: name }
     return [
@@ -117,7 +117,7 @@ const ofWatches = (watches: Watches): Reading[] =>
     ]
   })
 
-function ofProcess(): Reading[] {
+function readProcess(): Reading[] {
   const { user, system } = process.cpuUsage()
   return [
     { metric: cpu, labels: {}, value: (user + system) / 1_000_000 },
@@ -132,41 +132,45 @@ export function startMetrics({ queue, watches, rollouts, objects, leading }: Met
     const all = objects()
     const readings = [
       { metric: leadingMetric, labels: {}, value: leading() ? 1 : 0 },
-      ...byReadiness(all),
-      ...byProblem(all),
-      ...configChanges(all),
+      ...countByReadiness(all),
+      ...countByProblem(all),
+      ...readConfigChanges(all),
       ...rollouts.readings(),
       { metric: depth, labels: {}, value: queue.depth },
       { metric: delayed, labels: {}, value: queue.delayed },
       { metric: working, labels: {}, value: queue.working },
-      ...ofWatches(watches),
-      ...ofProcess(),
+      ...readWatches(watches),
+      ...readProcess(),
       ...meter.read(),
     ]
     return { readings }
   }
   const metrics = new Metrics([measure])
-  const named = (name: string, unit: string, description: string) => ({
+  const describeMetric = (name: string, unit: string, description: string) => ({
     name: `portico.operator.${name}`,
     unit,
     description,
   })
   const reconciles = metrics.add({
-    ...named('reconciles', '{reconcile}', 'Reconciles by kind and result.'),
+    ...describeMetric('reconciles', '{reconcile}', 'Reconciles by kind and result.'),
     labels: ['kind', 'result'],
   })
   const durations = metrics.add({
-    ...named('reconcile.duration', 's', 'Duration of a reconcile.'),
+    ...describeMetric('reconcile.duration', 's', 'Duration of a reconcile.'),
     labels: ['kind'],
     bounds: BOUNDS,
   })
   const requests = metrics.add({
-    ...named('api.request.duration', 's', 'Duration of a request to the API server, to the head of its answer.'),
+    ...describeMetric(
+      'api.request.duration',
+      's',
+      'Duration of a request to the API server, to the head of its answer.',
+    ),
     labels: ['verb', 'code'],
     bounds: BOUNDS,
   })
   const reviews = metrics.add({
-    ...named('admission.reviews', '{review}', 'Objects that the admission webhook has reviewed.'),
+    ...describeMetric('admission.reviews', '{review}', 'Objects that the admission webhook has reviewed.'),
     labels: ['kind', 'outcome'],
   })
   return {
@@ -185,17 +189,17 @@ export function startMetrics({ queue, watches, rollouts, objects, leading }: Met
  * Returns when the hash of a config last changed, in milliseconds of Unix time, or the config's creation. Undefined
  * without a hash.
  */
-function changedAt({ metadata, status }: KubernetesObject): number | undefined {
+function findChangeTime({ metadata, status }: KubernetesObject): number | undefined {
   const { configHash, configHashTime } = (status ?? {}) as Readonly<Record<string, string | undefined>>
   const at = Date.parse(configHashTime ?? metadata.creationTimestamp ?? '')
   return configHash === undefined || Number.isNaN(at) ? undefined : at
 }
 
 /** Returns the oldest and the newest change of a config's hash for each kind, whatever the number of objects. */
-function configChanges(objects: readonly KubernetesObject[]): readonly Reading[] {
+function readConfigChanges(objects: readonly KubernetesObject[]): readonly Reading[] {
   const found = new Map<string, { newest: number; oldest: number }>()
   for (const object of objects) {
-    const at = configKinds.has(object.kind) ? changedAt(object) : undefined
+    const at = configKinds.has(object.kind) ? findChangeTime(object) : undefined
     if (at === undefined) continue
     const { newest, oldest } = found.get(object.kind) ?? { newest: at, oldest: at }
     found.set(object.kind, { newest: Math.max(newest, at), oldest: Math.min(oldest, at) })

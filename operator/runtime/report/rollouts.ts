@@ -44,7 +44,7 @@ const listContainers = (template: Template | undefined) => [
 ]
 
 /** Returns the images that replace others, by the names of their containers. */
-function newImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
+function listNewImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
   const stood = new Map(listContainers(before).map(({ name, image }) => [name, image]))
   return listContainers(after).flatMap(({ name, image }) =>
     stood.has(name) && stood.get(name) !== image ? [image] : [],
@@ -101,7 +101,7 @@ export class Rollouts {
     const { image, findOwner } = this.#options
     const [after, before] = [readTemplate(rendered), readTemplate(live)]
     if (!this.#differs('template-hash', after, before)) return 'edit'
-    const images = newImages(after, before)
+    const images = listNewImages(after, before)
     if (images.some((one) => one !== image)) return 'image'
     if (images.length > 0) return 'operator'
     if (this.#differs('secret-revision', after, before)) return 'secret'

@@ -6,7 +6,7 @@ import type { KubernetesObject, World } from '../../model/index.ts'
 import { lacksStatus, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
-import { isOwnAffair, keptObject, sameFinalizers } from '../watch/kind-store.ts'
+import { hasSameFinalizers, isOwnAffair, keptObject } from '../watch/kind-store.ts'
 import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
 import { type EventRecorder, findCondition, LastingWarnings } from './event-recorder.ts'
 
@@ -29,7 +29,7 @@ const REFUSED = new Set([400, 413, 422])
 const REFUSED_AGAIN = 30_000
 
 /** Returns the time in RFC 3339 with whole seconds, as metav1.Time is stored. */
-export const seconds = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+export const formatNow = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
 
 interface Refused {
   readonly text: string
@@ -56,7 +56,7 @@ export class StatusWriter {
   async write(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<boolean> {
     const wanted = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
     const refused = this.#refused.get(object)
-    if (refused && refused.text === timeless(wanted) && Date.now() < refused.until) return false
+    if (refused && refused.text === formatWithoutTimes(wanted) && Date.now() < refused.until) return false
     const text = canonicalJson(wanted)
     if (text === canonicalJson(object['status'])) return true
     const due =
@@ -85,13 +85,13 @@ export class StatusWriter {
     const { log } = this.#options
     const { namespace = '', name, generation = 1 } = object.metadata
     log.warn({ kind: object.kind, namespace, name, error: message }, 'the API server refuses a status')
-    const conditions = startConditions(object as never, seconds())
+    const conditions = startConditions(object as never, formatNow())
     const text = `the API server refuses the status of this object; install the CRDs of this version: ${message}`
     conditions.set('Ready', 'False', 'StatusRefused', text)
     const status = { conditions: conditions.list(), observedGeneration: generation }
-    const isWritten = timeless(object['status']) === timeless(status)
+    const isWritten = formatWithoutTimes(object['status']) === formatWithoutTimes(status)
     const there = isWritten ? object : await this.#replace(object, status)
-    if (there) this.#refused.set(there, { text: timeless(wanted), until: Date.now() + REFUSED_AGAIN })
+    if (there) this.#refused.set(there, { text: formatWithoutTimes(wanted), until: Date.now() + REFUSED_AGAIN })
     if (there && !isWritten)
       await this.#recordEvents(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
   }
@@ -121,7 +121,7 @@ export class StatusWriter {
       const written = keptObject(answer)
       // The watch must still deliver any other change of the object.
       const isKnown = world.objects.get(object.kind, namespace, name) === object
-      if (isKnown && isOwnAffair(object, written) && sameFinalizers(object, written)) world.objects.put(written)
+      if (isKnown && isOwnAffair(object, written) && hasSameFinalizers(object, written)) world.objects.put(written)
       return written
     } catch (error) {
       if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined
@@ -176,7 +176,7 @@ export class StatusWriter {
 }
 
 /** Returns a status as text without its times, since a status that was never written has new ones at each reconcile. */
-const timeless = (status: unknown): string =>
+const formatWithoutTimes = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
 
 /** Reasons that waiting does not cure. */
@@ -187,7 +187,7 @@ const FINAL: ReadonlySet<string> = new Set(['ChildRefused', 'NameTaken'])
  * (kstatus).
  */
 export function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
-  const conditions = startConditions(object as never, seconds())
+  const conditions = startConditions(object as never, formatNow())
   for (const { type, status, reason, message } of plan.status.conditions)
     if (type !== 'Stalled' && type !== 'Reconciling') conditions.set(type, status, reason, message)
   const { reason = 'ChildRefused' } = problems.find((problem) => FINAL.has(problem.reason)) ?? problems[0] ?? {}

@@ -4,7 +4,7 @@ import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/a
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { SecretPresence, World } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
-import { valueRevision } from '../../render/object/canonical.ts'
+import { hashRevision } from '../../render/object/canonical.ts'
 import { splitKey } from '../queue/queue.ts'
 import { type Dependency, onObject, trackedView } from './dependencies.ts'
 import type { ReflectedStore } from './reflector.ts'
@@ -144,7 +144,7 @@ function listRefreshes(seen: ReadonlySet<Dependency>, contents: Contents): (() =
 function readPresence({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
   const { namespace, name, resourceVersion = '' } = metadata
   const computeRevision = (field: string, value: string) =>
-    key ? valueRevision(key, `${namespace}/${name}/${field}`, value) : resourceVersion
+    key ? hashRevision(key, `${namespace}/${name}/${field}`, value) : resourceVersion
   return { keys: new Map(Object.entries(data).map(([field, value]) => [field, computeRevision(field, value)])) }
 }
 
@@ -193,7 +193,7 @@ type ReadRevisionKey = () => Promise<Buffer | undefined>
  * Makes the function that reads the key of an installation once; after a failure the next call tries again. Its first
  * reader fills the Secret, so that revisions survive a restart.
  */
-export function revisionKeyIn(options: KeyOptions): ReadRevisionKey {
+export function createRevisionKeyReader(options: KeyOptions): ReadRevisionKey {
   let reading: Promise<Buffer | undefined> | undefined
   return () => {
     reading ??= readKey(options).catch((error) => {

@@ -14,7 +14,7 @@ const formatMetadata = ({ metadata: { resourceVersion: _, finalizers: __, ...met
 export const isOwnAffair = (before: KubernetesObject, after: KubernetesObject): boolean =>
   after.metadata.generation !== undefined && formatMetadata(before) === formatMetadata(after)
 
-export const sameFinalizers = (a: KubernetesObject, b: KubernetesObject): boolean =>
+export const hasSameFinalizers = (a: KubernetesObject, b: KubernetesObject): boolean =>
   canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
 
 /** Drops `managedFields` from an object of one of our kinds: nobody reads them, and they are half of it. */
@@ -39,7 +39,7 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
   const { world, kind, log } = options
   const known = new Map<string, { namespace: string; name: string }>()
 
-  const changed = (type: ResourceEventType, object: KubernetesObject, references: readonly ObjectName[]) => {
+  const reportChange = (type: ResourceEventType, object: KubernetesObject, references: readonly ObjectName[]) => {
     const { namespace = '', name } = object.metadata
     options.onChange(onObject(kind, namespace, name))
     options.onChange(onList(kind, namespace))
@@ -62,11 +62,11 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
     }
     known.set(`${namespace}/${name}`, { namespace, name })
     if (before && isOwnAffair(before, object)) {
-      if (!sameFinalizers(before, object) || !options.isEcho(object))
+      if (!hasSameFinalizers(before, object) || !options.isEcho(object))
         options.onObject(ResourceEventType.Modified, object)
       return
     }
-    changed(before ? ResourceEventType.Modified : ResourceEventType.Added, object, [
+    reportChange(before ? ResourceEventType.Modified : ResourceEventType.Added, object, [
       ...referencesBefore,
       ...world.objects.references(kind, namespace, name),
     ])
@@ -77,7 +77,7 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
     if (!known.delete(`${namespace}/${name}`) || !object) return
     const references = world.objects.references(kind, namespace, name)
     world.objects.delete(kind, namespace, name)
-    changed(ResourceEventType.Deleted, object, references)
+    reportChange(ResourceEventType.Deleted, object, references)
   }
 
   return {

@@ -13,7 +13,7 @@ export class NamespaceGoingError extends Error {
 }
 
 /** Tells whether a request failed because its namespace is being deleted or gone. */
-export const saysNamespaceGoes = (error: unknown): boolean =>
+export const isNamespaceGoing = (error: unknown): boolean =>
   error instanceof ApiError &&
   ((error.status === 403 && /because it is being terminated/.test(error.message)) ||
     (error.status === 404 && /^namespaces? "/.test(error.message)))

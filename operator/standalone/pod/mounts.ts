@@ -11,7 +11,7 @@ export interface MountedFolder {
   readonly files?: ReadonlyMap<string, Buffer>
 }
 
-function localPath(root: string, mountPath: string): string {
+function resolvePath(root: string, mountPath: string): string {
   const inRoot = relative(MOUNT_ROOT, mountPath)
   const localName = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
   const path = resolve(root, localName)
@@ -43,11 +43,11 @@ function readFiles(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer
     if (source.optional) return new Map()
     throw new PodProblem(`there is no ${label}`)
   }
-  return source.items ? chosenFiles(values, source.items, source.optional ? undefined : label) : values
+  return source.items ? selectFiles(values, source.items, source.optional ? undefined : label) : values
 }
 
 /** Returns the keys that a volume names, by their paths. A key that is missing from `required` is a PodProblem. */
-function chosenFiles(
+function selectFiles(
   values: ReadonlyMap<string, Buffer>,
   items: readonly { readonly key: string; readonly path: string }[],
   required: string | undefined,
@@ -68,7 +68,7 @@ export function buildMounts(root: string, container: Container, volumes: readonl
     if (!volume) throw new PodProblem(`there is no volume ${name}`)
     if (subPath !== undefined) throw new PodProblem(`volume ${name} is mounted with a subPath, which needs a cluster`)
     const files = readFiles(volume, sources)
-    return { mountPath, path: localPath(root, mountPath), ...(files ? { files } : {}) }
+    return { mountPath, path: resolvePath(root, mountPath), ...(files ? { files } : {}) }
   })
   // Longest first, so that a mount below another one is found.
   const byDepth = [...folders].sort((left, right) => right.mountPath.length - left.mountPath.length)

@@ -113,7 +113,7 @@ export class PodProblem extends Error {
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_.-]*$/
 
-function variableValue(variable: EnvVar, sources: Sources): string | undefined {
+function resolveVariable(variable: EnvVar, sources: Sources): string | undefined {
   const { secretKeyRef, configMapKeyRef, fieldRef } = variable.valueFrom ?? {}
   if (fieldRef) {
     const fields: Record<string, string> = {
@@ -137,7 +137,7 @@ function variableValue(variable: EnvVar, sources: Sources): string | undefined {
   return value?.toString()
 }
 
-function* sourceVariables({ prefix = '', secretRef, configMapRef }: EnvSource, sources: Sources) {
+function* listSourceVariables({ prefix = '', secretRef, configMapRef }: EnvSource, sources: Sources) {
   const reference = secretRef ?? configMapRef
   if (!reference) return
   const values = secretRef ? sources.secret(reference.name) : sources.configMap(reference.name)
@@ -159,10 +159,10 @@ const expand = (value: string, before: Readonly<Record<string, string>>) =>
 export function buildEnvironment(container: Container, sources: Sources): Record<string, string> {
   const env: Record<string, string> = {}
   for (const source of container.envFrom ?? []) {
-    for (const [name, value] of sourceVariables(source, sources)) env[name] = value
+    for (const [name, value] of listSourceVariables(source, sources)) env[name] = value
   }
   for (const variable of container.env ?? []) {
-    const value = variableValue(variable, sources)
+    const value = resolveVariable(variable, sources)
     if (value !== undefined) env[variable.name] = variable.valueFrom ? value : expand(value, env)
   }
   return env

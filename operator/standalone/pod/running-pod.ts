@@ -39,7 +39,7 @@ interface PodOptions extends ChildOptions {
 
 type PodPhase = 'starting' | 'ready' | 'failed'
 
-const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
+const isSameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
   JSON.stringify(child?.spec) === JSON.stringify(spec)
 
 export class RunningPod {
@@ -167,11 +167,11 @@ export class RunningPod {
   async #sync(pod: LocalPod, port: PublicPort): Promise<void> {
     if (this.#stopping.signal.aborted || pod !== this.#pod) return
     this.#obstacle = undefined
-    if (!sameSpec(this.#server, pod.server)) {
+    if (!isSameSpec(this.#server, pod.server)) {
       await this.#server?.stop()
       this.#server = pod.server && new Child(pod.server, this.#options)
     }
-    if (!sameSpec(this.#plane, pod.plane)) {
+    if (!isSameSpec(this.#plane, pod.plane)) {
       await this.#plane?.stop()
       this.#plane = undefined
       await this.#awaitPort(pod, port)
@@ -186,7 +186,7 @@ export class RunningPod {
     while (!signal.aborted && pod === this.#pod) {
       const code = await listenError(port.host, port.port)
       if (code === undefined) break
-      const obstacle = portObstacle(port, code)
+      const obstacle = describePortObstacle(port, code)
       if (this.#obstacle?.message !== obstacle.message && !this.#options.isOneLeaving()) {
         this.#obstacle = obstacle
         this.#options.onChange()
@@ -223,7 +223,7 @@ export class RunningPod {
   }
 }
 
-function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacle {
+function describePortObstacle({ host, port, advice }: PublicPort, code: string): Obstacle {
   const address = `port ${port} on ${host}`
   if (code === 'EADDRINUSE')
     return { reason: 'PortTaken', message: `${address} is taken by another process; end it, or ${advice}` }

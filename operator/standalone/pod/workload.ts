@@ -46,9 +46,9 @@ function withOptions(args: readonly string[], values: Readonly<Record<string, st
   return args.map((arg, index) => values[args[index - 1] ?? ''] ?? arg)
 }
 
-const title = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
+const formatTitle = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
-function planeSpec(input: WorkloadInput, container: Container, here: (path: string) => string): ProcessSpec {
+function buildPlaneSpec(input: WorkloadInput, container: Container, here: (path: string) => string): ProcessSpec {
   const { ports, self, sources, root } = input
   const { host } = ports
   const args = withOptions((container.args ?? []).map(here), {
@@ -59,7 +59,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   args.push('--drain', '0')
   const env = Object.entries(buildEnvironment(container, sources)).map(([name, value]) => [name, here(value)])
   return {
-    title: `${title(input.id)}${input.local ? ' (proxy)' : ''}`,
+    title: `${formatTitle(input.id)}${input.local ? ' (proxy)' : ''}`,
     run: { own: [...self, ...args] },
     env: { PORTICO_STATE_DIR: join(root, 'writable', 'state'), ...Object.fromEntries(env) },
     cwd: root,
@@ -68,7 +68,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
 }
 
 /** Returns the server's process, or undefined for one on standard input and output, a child of our data plane. */
-function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
+function buildServerSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
   const { id, local, group, ports, sources } = input
   if (!local) {
     const image = container.image ? ` ${container.image}` : ''
@@ -79,7 +79,7 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | u
   if (container.stdin) return undefined
   const port = String(ports.server)
   return {
-    title: title(id),
+    title: formatTitle(id),
     run: { foreign: local.command },
     env: {
       PATH: local.searchPath,
@@ -93,12 +93,12 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | u
   }
 }
 
-const configFile = (folders: readonly MountedFolder[], role: string) =>
+const findConfigFile = (folders: readonly MountedFolder[], role: string) =>
   folders.find(({ mountPath }) => mountPath === `${MOUNT_ROOT}/config`)?.files?.get(`${role}.yaml`)
 
 const hashContent = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
 
-function registryNames(content: Buffer): readonly string[] {
+function readRegistryNames(content: Buffer): readonly string[] {
   const { registries = [] } = parse(content.toString(), { uniqueKeys: false }) as {
     registries?: readonly { readonly name: string }[]
   }
@@ -109,7 +109,7 @@ function registryNames(content: Buffer): readonly string[] {
  * Turns a workload's children into processes on this machine: the same files, our data plane, and the local command
  * instead of the user's image. Undefined without a pod or replica. Throws a PodProblem if something needs a cluster.
  */
-export function localPod(input: WorkloadInput): LocalPod | undefined {
+export function buildLocalPod(input: WorkloadInput): LocalPod | undefined {
   const pod = findPod(input.children)
   if (!pod) return undefined
   const { plane, others } = splitContainers(pod)
@@ -120,17 +120,18 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
   }
   const { folders, here } = buildMounts(input.root, plane, pod.volumes ?? [], input.sources)
   const role = plane.args?.[1] === 'registry' ? 'registry' : 'gateway'
-  const config = configFile(folders, role)
+  const config = findConfigFile(folders, role)
   return {
     folders,
-    plane: planeSpec(input, plane, here),
-    server: server && serverSpec(input, server),
+    plane: buildPlaneSpec(input, plane, here),
+    server: server && buildServerSpec(input, server),
     role,
     adminUrl: `http://127.0.0.1:${input.ports.admin}`,
     configHash: config && hashContent(config),
-    registries: role === 'registry' && config ? registryNames(config) : [],
+    registries: role === 'registry' && config ? readRegistryNames(config) : [],
   }
 }
 
 /** Returns the folder of a workload's files. A namespace holds no dot, so two workloads never share a folder. */
-export const nameFolder = ({ kind, namespace, name }: ObjectId): string => `${kind.toLowerCase()}-${namespace}.${name}`
+export const formatFolderName = ({ kind, namespace, name }: ObjectId): string =>
+  `${kind.toLowerCase()}-${namespace}.${name}`

@@ -128,8 +128,8 @@ export class LocalPorts {
   async #free(name: string, isUp: boolean, used: Map<number, ObjectId>, id: ObjectId): Promise<number> {
     const before = this.#remembered.get(name)
     const keeps = before !== undefined && !used.has(before) && (isUp || (await isPortFree(LOOPBACK, before)))
-    let port = keeps ? before : await freePort(LOOPBACK)
-    while (used.has(port)) port = await freePort(LOOPBACK)
+    let port = keeps ? before : await findFreePort(LOOPBACK)
+    while (used.has(port)) port = await findFreePort(LOOPBACK)
     used.set(port, id)
     this.#remembered.set(name, port)
     return port
@@ -153,7 +153,7 @@ export function listenError(host: string, port: number): Promise<string | undefi
 
 const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
 
-function freePort(host: string): Promise<number> {
+function findFreePort(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()
     probe.once('error', reject)

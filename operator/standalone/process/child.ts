@@ -154,7 +154,7 @@ export class Child {
   #spawn(): ChildProcess {
     const { run, cwd, env } = this.spec
     const isOwn = 'own' in run
-    const [file, ...args] = (isOwn ? run.own : keptCommand(run.foreign)) as [string, ...string[]]
+    const [file, ...args] = (isOwn ? run.own : wrapCommand(run.foreign)) as [string, ...string[]]
     this.#lastLines = []
     const child = spawn(file, args, {
       cwd,
@@ -182,7 +182,7 @@ export class Child {
   async #probeUntilReady(over: AbortSignal): Promise<void> {
     const started = performance.now()
     while (!over.aborted) {
-      const obstacle = await whyNotReady(this.spec.readyUrl, 'foreign' in this.spec.run, over)
+      const obstacle = await findObstacle(this.spec.readyUrl, 'foreign' in this.spec.run, over)
       if (over.aborted) return
       if (!obstacle) {
         this.#become({ phase: 'ready' })
@@ -217,7 +217,7 @@ interface Obstacle {
 }
 
 /** Probes a process. Returns why it doesn't serve, or undefined if it does. */
-async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
+async function findObstacle(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
   const notAnswering = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
   try {
     const response = await fetch(url, {
@@ -238,7 +238,7 @@ async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSig
 }
 
 /** Returns the command line that runs a shell command line under the keeper. */
-const keptCommand = (commandLine: string): readonly [string, ...string[]] => [
+const wrapCommand = (commandLine: string): readonly [string, ...string[]] => [
   '/bin/sh',
   '-c',
   script,

@@ -117,12 +117,12 @@ export class GatewayPoller {
 async function pollGateway(adminUrl: string): Promise<GatewayReport | undefined> {
   const at = Date.now()
   const status = await fetchStatus(adminUrl)
-  const backends = status && backendsIn(status)
+  const backends = status && readBackends(status)
   return backends && { at, config: status.config, backends, problems: problemsIn([status]) }
 }
 
 /** Returns the backends of a gateway's `/status`, or undefined if they have another form than a gateway's. */
-const backendsIn = ({ backends = [] }: ReportedStatus): readonly ReportedBackend[] | undefined =>
+const readBackends = ({ backends = [] }: ReportedStatus): readonly ReportedBackend[] | undefined =>
   backends.every(isReportedBackend) ? backends : undefined
 
 /**
