@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { pickWritten, matches } from '../../../../operator/runtime/children/matches.ts'
+import { matches, pickWritten } from '../../../../operator/runtime/children/matches.ts'
 
 const rendered = {
   apiVersion: 'apps/v1',
