@@ -1,4 +1,4 @@
-/** What comes after the first decision: retries, tasks, streams. Each is judged by the policies that are in force then. */
+/** Checks that retries, tasks and streams after the first decision are authorized by the policies in force at that time. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

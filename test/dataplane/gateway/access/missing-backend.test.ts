@@ -1,4 +1,7 @@
-/** `partialFailureMode: fail` under policies: who has nothing of a backend neither misses it nor hears of it. */
+/**
+ * Tests `partialFailureMode: fail` with policies: a caller who may use nothing of a failed backend is neither affected
+ * nor told.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

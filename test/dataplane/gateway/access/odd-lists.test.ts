@@ -1,4 +1,4 @@
-/** Lists that a backend writes in odd ways: what a policy hides stays hidden, whatever is around it. */
+/** Checks that a policy's hidden items stay hidden however a backend formats its list. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

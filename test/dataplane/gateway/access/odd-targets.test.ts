@@ -1,4 +1,7 @@
-/** Requests without a valid token, in every spelling of target and header that some server in between may read otherwise. */
+/**
+ * Sends requests without a valid token in every spelling of target and header that a server in between may read
+ * differently.
+ */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'uvu'
@@ -42,7 +45,7 @@ test.after(async () => {
   await Promise.all([backend?.close(), idp?.close()])
 })
 
-/** The answer to a call, written as it stands. */
+/** Sends a call exactly as written and returns the answer. */
 async function send(target: string, headers: readonly string[], method = 'POST'): Promise<string> {
   const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
   let text = ''

@@ -1,6 +1,6 @@
 /**
- * What is denied and what is not there can't be told apart: not by a byte of the answer, nor by the work that is done for
- * it, of which the time that it takes is made.
+ * Checks that denied and missing items are indistinguishable: by the bytes of the answer, and by the work for it, which
+ * determines its time.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -13,7 +13,7 @@ import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../.
 
 const eras = ['modern', 'legacy'] as const
 const alice = { sub: 'alice' }
-/** Each is there, of either backend, and is denied; the one behind it is as long, and is not there. */
+/** Pairs of an existing item that is denied and a missing one of the same length, for either backend. */
 const pairs = (era: string): readonly (readonly [string, Record<string, unknown>, Record<string, unknown>])[] => [
   ['tools/call', { name: `${era}_t-${NOBODY}` }, { name: `${era}_t-nothing` }],
   ['tools/call', { name: `${era}_common`, arguments: { a: 1 } }, { name: `${era}_absent`, arguments: { a: 1 } }],
@@ -37,7 +37,7 @@ function completing(ref: object) {
   return { ref, argument: { name: 'a', value: 'b' } }
 }
 
-/** Decisions that the engine has been asked for. */
+/** The number of decisions that the engine was asked for. */
 let decisions = 0
 const run = engine.run.bind(engine)
 engine.run = (use) =>
@@ -69,7 +69,7 @@ test.after(async () => {
   await Promise.all(servers.map((server) => server.close()))
 })
 
-/** All of an answer but for what is the answer's own: its time. */
+/** Returns an answer without its date. */
 const shownOf = ({ status, headers, text }: RpcAnswer) => ({
   status,
   headers: [...headers].filter(([name]) => name !== 'date'),
@@ -81,7 +81,7 @@ const asked = () => servers.reduce((sum, { seen }) => sum + seen.length, 0)
 for (const client of eras)
   test(`${client} clients: denied and unknown names get the same bytes, take the same decisions and reach no backend`, async () => {
     const bearer = await guarded.bearer(alice)
-    // Each request has an id of its own, which is answered; where the client gives it, it is the same.
+    // Answers contain the request's id, so both requests use the same one.
     const own = { ...bearer, 'x-request-id': 'one' }
     const session = client === 'legacy' ? await openSession(guarded.url, own) : own
     const ask = (method: string, params: Record<string, unknown>) =>
@@ -96,7 +96,7 @@ for (const client of eras)
     for (const backend of eras)
       for (const [method, there, missing] of pairs(backend)) {
         if (client === 'modern' && method.includes('subscribe')) continue
-        // The first time each is judged, from then on the decision is kept.
+        // The engine decides the first time; then the decision is cached.
         for (const most of [1, 0]) {
           const denied = await measured(method, there)
           const unknown = await measured(method, missing)
@@ -140,7 +140,7 @@ test('until a backend has been listed, calls of denied and unknown names wait al
       starting.modern(alice, 'tools/call', { name }).then(({ status }) => ended.push(`${name} ${status}`))
     const waiting = [call('known_denied'), call('known_absent')]
     await call('known_allowed')
-    // They wait for three seconds at most.
+    // They wait for at most three seconds.
     if (performance.now() - began < 3_000) assert.equal(ended, ['known_allowed 200'])
     for (const go of release) go()
     await Promise.all(waiting)

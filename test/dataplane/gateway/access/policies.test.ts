@@ -1,4 +1,4 @@
-/** Cedar policies as callers meet them: over HTTP, with real tokens, in both eras. */
+/** Tests Cedar policies over HTTP, with real tokens, in both eras. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -93,7 +93,7 @@ for (const era of ['modern', 'legacy'] as const) {
     assert.equal(missing, await denied(eng, 'prompts/get', { name: 'none' }))
     assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://static-text' }))
     assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://none' }))
-    // Whoever may do anything learns no more of what is not there.
+    // A caller who may do anything learns no more about missing items.
     assert.equal(missing, await denied(ops, 'tools/call', { name: 'b_none', arguments: {} }))
     assert.is(missing.code, 403)
     assert.is(backend.calls('tools/call').length, before)

@@ -1,4 +1,4 @@
-/** Scopes that single tools need: what lacks, how a client gets it, and that no way around is open. */
+/** Tests scopes for single tools: the error for missing ones, how a client obtains them, and that they can't be bypassed. */
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'

@@ -1,4 +1,4 @@
-/** Attempts to get past policies: by what is read in two ways, by tokens that nobody has signed, by other names. */
+/** Tries to bypass policies: with ambiguous JSON, unsigned tokens and other spellings of names. */
 import { SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -41,7 +41,7 @@ test.before.each(() => {
 const eng = { sub: 'eve', groups: ['eng'] }
 const META = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}}`
 
-/** A call whose params are JSON text, as a client that is no friend writes them. */
+/** Sends a call whose params are raw JSON text, as a hostile client writes them. */
 async function rawCall(era: string, params: string) {
   const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{${params}${era === 'modern' ? `,${META}` : ''}}}`
   const headers = await guarded.bearer(eng)
@@ -123,7 +123,7 @@ test('claims of an unverified token are ignored', async () => {
   for (const wrong of [`${head}.${body}.${signature}`, `Bearer ${none}.${body}.`, `Bearer ${own}`])
     assert.is((await call({ authorization: wrong })).status, 401)
   assert.is((await call({ authorization: authorization as string })).status, 403)
-  // Claims in other places are no claims.
+  // Claims outside the token do not count.
   const forged = { authorization: authorization as string, 'x-groups': 'eng', 'x-forwarded-groups': 'eng' }
   assert.is((await call(forged)).status, 403)
   assert.is(backend.calls('tools/call').length, 0)
@@ -147,7 +147,7 @@ test('many different callers at once each get their own answers', async () => {
     assert.equal(answers.slice(2 * index, 2 * index + 2), groups[0] === 'eng' ? [2, 200] : [0, 403])
 })
 
-/** V8 13.6 reads the second member of each object after the first with the name of the first one's. */
+/** V8 13.6 reads the second member of each object after the first with the first one's name. */
 test('an argument whose name a parser confuses with another is denied', async () => {
   const judged = await GuardedGateway.start([{ name: 'b', url: backend.url }], {
     policies: [

@@ -1,4 +1,7 @@
-/** Updates of resources are judged when they come, by the policies and claims of then, whichever eras meet. */
+/**
+ * Checks that updates of resources are authorized when they arrive, by the current policies and claims, for each pair
+ * of eras.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -40,7 +43,7 @@ const urisOf = ({ messages }: EventReader): string[] =>
     method === 'notifications/resources/updated' ? [String(params['uri'])] : [],
   )
 
-/** A client's stream that watches these resources, and how to open another one in its place. */
+/** Opens a client's stream that watches these resources; `again` opens another one in its place. */
 async function watch(era: Era, claims: Claims, uris: readonly string[]) {
   const headers = await guarded.bearer(claims)
   if (era === 'modern') {
@@ -65,13 +68,13 @@ async function watch(era: Era, claims: Claims, uris: readonly string[]) {
 for (const client of eras)
   for (const backend of eras) {
     const common = `${backend}://common`
-    /** Allowed throughout: what comes before it on the stream has come, or never will. */
+    /** Always allowed. An earlier update that has not arrived before this resource's never will. */
     const other = `${backend}://${NOBODY}`
 
-    /** Both resources change; gives what a stream has brought by then. */
+    /** Changes both resources; returns the updates on a stream. */
     async function change(reader: EventReader): Promise<readonly string[]> {
       const before = urisOf(reader).length
-      // A stream of the backend may open late, or be another one by now.
+      // A stream of the backend may open late or be replaced.
       await eventually('an update', () => {
         servers[backend].notify(NOBODY, common)
         servers[backend].notify(NOBODY, other)
@@ -92,7 +95,7 @@ for (const client of eras)
       const { reader } = await watch(client, { sub: 'alice' }, [common, other])
       await bothCome(reader)
       await guarded.enforce({ policies: [ALL, `forbid(principal, action, resource == Resource::"${common}");`] })
-      // What was on its way before has come with this.
+      // Earlier updates have arrived by then.
       await change(reader)
       assert.equal(await change(reader), [other])
       assert.not.ok(reader.ended)

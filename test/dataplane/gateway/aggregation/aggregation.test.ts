@@ -11,7 +11,7 @@ import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../.
 
 type Aggregation = NonNullable<GatewayConfig['aggregation']>
 
-/** The catalog of backends that have shown these tools. A backend's catalog side is its name and its tools. */
+/** Returns the catalog of backends with these tools. For a catalog a backend is its name and its tools. */
 function catalogOf(
   backends: Readonly<Record<string, readonly string[]>>,
   aggregation: Aggregation = {},

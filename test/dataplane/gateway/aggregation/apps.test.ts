@@ -8,7 +8,10 @@ import { APPS, type AppServer, HTML, SHOWS_APPS, startAppServer } from '../../..
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { startTaskServer } from '../../../support/servers/task-server.ts'
 
-/** MCP Apps (SEP-1865) through the gateway: tools whose results a page shows that is a resource of their server. */
+/**
+ * Tests MCP Apps (SEP-1865) through the gateway: tools whose results are shown by a page that is a resource of their
+ * server.
+ */
 
 let older: AppServer
 let newer: AppServer
@@ -52,7 +55,7 @@ const metaOf = (capabilities: object) => ({
   'io.modelcontextprotocol/clientCapabilities': capabilities,
 })
 
-/** Asks in one era as a client with these capabilities. */
+/** Returns a function that sends requests in one era, as a client with these capabilities. */
 async function asker(era: 'legacy' | 'modern', capabilities: object, url = gateway.url) {
   if (era === 'modern')
     return async (method: string, params: object = {}) =>

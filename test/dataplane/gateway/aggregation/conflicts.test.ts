@@ -68,7 +68,7 @@ for (const [title, aggregation, expected] of table)
       names.map((name, at) => (expected[at]?.includes('@') ? name : name.replace(/@.*/, ''))),
       expected,
     )
-    // The order of the configuration changes nothing.
+    // The order of the configuration does not matter.
     const turned = catalogOf(aggregation, [alpha, gamma, beta])
     assert.equal(turned.legacyList, catalogOf(aggregation).legacyList)
   })

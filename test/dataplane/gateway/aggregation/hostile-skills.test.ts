@@ -8,12 +8,12 @@ import { openSession, post, postModern, rpc } from '../../../support/gateway/pos
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { type SkillsServer, skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 
-/** Servers whose lists of skills break the rules of the extension. */
+/** Tests servers whose lists of skills violate the extension. */
 
 const DIGEST = `sha256:${'a'.repeat(64)}`
 const file = (uri: string, more: object = {}) => ({ uri, digest: DIGEST, size: 1, ...more })
 
-/** An entry that follows all rules, with changes. */
+/** Returns a valid entry with changes. */
 const skill = (name: string, more: object = {}): object => ({
   uri: `skill://${name}/SKILL.md`,
   frontmatter: { name, description: 'd' },
@@ -27,7 +27,7 @@ const capabilities = {
   extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
 }
 
-/** A modern server that answers these methods as a test says. */
+/** Starts a modern server whose answers to these methods are set by the test. */
 const startServing = (
   serve: (request: RawRequest) => object | undefined,
   call?: (request: RawRequest) => string,
@@ -311,7 +311,7 @@ test('the texts of 10,000 skills are built once, in steps between which others a
   const again = entryText({ ...first }, 'a', shown)
   assert.is(text, again)
   assert.is(JSON.parse(text).resources[2].uri, 'skill://a/s0/b.md')
-  // Under another name it is another text.
+  // Another backend name gives another text.
   const other = entryText(first, 'b', (uri) => uri.replace('skill://', 'skill://b/'))
   assert.is(JSON.parse(other).resources[2].uri, 'skill://b/s0/b.md')
 })

@@ -1,4 +1,4 @@
-/** One odd entry of one backend's list: the official clients throw a whole list away for it. */
+/** Tests lists with one invalid entry: the official clients would discard the whole list for it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readEntry } from '../../../../dataplane/gateway/mcp/entry-rules.ts'
@@ -9,7 +9,7 @@ import { answer, OK_RESULT, startRawServer, tool } from '../../../support/server
 const SCHEMA = '"inputSchema":{"type":"object"}'
 const odd = (name: string, more: string) => `{"name":"${name}"${more === '' ? '' : `,${more}`}}`
 
-/** What is shown all the same. */
+/** Entries that are shown, repaired if necessary. */
 const mended: Readonly<Record<string, string>> = {
   none: '',
   nothing: '"inputSchema":null',
@@ -22,7 +22,7 @@ const mended: Readonly<Record<string, string>> = {
   hints: `${SCHEMA},"annotations":{"title":null,"readOnlyHint":null}`,
   output: `${SCHEMA},"outputSchema":null`,
 }
-/** What is left out, and the rule. */
+/** Entries that are left out, with the violated rule. */
 const broken: Readonly<Record<string, readonly [more: string, rule: string]>> = {
   anyOf: ['"inputSchema":{"anyOf":[{"type":"object"}]}', 'inputSchema/type is missing'],
   array: ['"inputSchema":{"type":"array"}', 'inputSchema/type must be object'],

@@ -4,7 +4,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
-/** Prompts and resources of several backends behind one gateway. */
+/** Tests prompts and resources of several backends behind one gateway. */
 
 const lists: Readonly<Record<string, (own: string) => string>> = {
   'prompts/list': (own) => `{"prompts":[{"name":"p","x-odd":1.0,"description":"${own}"}]}`,

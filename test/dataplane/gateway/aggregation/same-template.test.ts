@@ -4,9 +4,9 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
-/** Two backends with one resource template: a read goes to the one that lists what is next to the URI. */
+/** Two backends with the same resource template: a read goes to the one that lists a URI next to the requested one. */
 
-/** A server that reads whatever it is asked for, and lists these URIs and one template. */
+/** Starts a server that answers every read, and lists these URIs and one template. */
 const startReading = (name: string, uris: readonly string[], template = 'docs://{+path}'): Promise<RawServer> =>
   startRawServer({
     era: 'legacy',

@@ -8,7 +8,7 @@ import { openSession, post, postModern, rpc } from '../../../support/gateway/pos
 import { startRawServer } from '../../../support/servers/raw-server.ts'
 import { type SkillsServer, skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 
-/** Skills (SEP-2640) of several SDK servers through a gateway and through a proxy. */
+/** Tests skills (SEP-2640) of several SDK servers through a gateway and through a proxy. */
 
 const EXTENSION = 'io.modelcontextprotocol/skills'
 
@@ -50,7 +50,7 @@ test.after(async () => {
 
 const eras = ['modern', 'legacy'] as const
 
-/** Asks in an era. */
+/** Returns a function that sends requests in an era. */
 async function asker(era: (typeof eras)[number], url = gateway.url) {
   if (era === 'modern') return (method: string, params: Record<string, unknown> = {}) => postModern(url, method, params)
   const session = await openSession(url)

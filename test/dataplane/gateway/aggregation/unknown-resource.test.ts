@@ -1,4 +1,4 @@
-/** A resource that a backend does not have: each client gets the code of its era, whatever code the backend gives. */
+/** Reads a resource that a backend does not have: each client gets its own era's code, whatever code the backend sends. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startGateway } from '../../../support/gateway/gateway.ts'

@@ -1,4 +1,4 @@
-/** Attaching to a container; the real kubelet is in test/e2e. */
+/** Attaches to a container; the tests with a real kubelet are in test/e2e. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

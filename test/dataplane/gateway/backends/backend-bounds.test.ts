@@ -13,7 +13,7 @@ import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../supp
 const MIB = 1024 * 1024
 const budgetOf = (share: number) => new Budget({ total: share, share, reserve: 0 })
 
-/** A server whose tools come in so many pages. */
+/** Starts a server that lists its tools in this many pages. */
 function paged(pages: number, page: (index: number) => object): Promise<RawServer> {
   return startRawServer({
     era: 'modern',
@@ -36,7 +36,7 @@ test('a list that is too large is cut and reported, and the rest works', async (
     asked.large++
     return { tools: [{ name: `t${page}`, description: 'x'.repeat(MIB), inputSchema: { type: 'object' } }] }
   })
-  // A little that is shown and much that is not.
+  // Each page shows little and has much padding.
   const padded = await paged(20, (page) => {
     asked.padded++
     return { tools: [{ name: `t${page}`, inputSchema: { type: 'object' } }], more: 'x'.repeat(MIB) }

@@ -1,4 +1,4 @@
-/** Streams of legacy backends that break off, and how the gateway goes on with them (2025-11-25, resumability). */
+/** Tests streams of legacy backends that break off, and how the gateway resumes them (2025-11-25, resumability). */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -25,9 +25,9 @@ const PRIMING = 'id: one\nretry: 150\ndata: \n\n'
 const TOOL = rpc('tools/call', { name: 't', arguments: {} })
 
 interface Script {
-  /** Writes what a call gets in its POST. */
+  /** Writes the answer to a call's POST. */
   call(request: RawRequest, res: ServerResponse): void
-  /** Answers the GETs that go on with a call, with the call's request. */
+  /** Answers the GETs that resume a call; `call` is its request. */
   goOn(call: RawRequest, res: ServerResponse, get: RawRequest): void
 }
 
@@ -64,7 +64,7 @@ async function startScripted({ call, goOn }: Script, config: Partial<TestConfig>
   return { backend, gateway, gets }
 }
 
-/** The answer, be it JSON or the last event of a stream. */
+/** Returns the answer, whether it is JSON or the last event of a stream. */
 const answerIn = ({ json, text }: RpcAnswer) => json ?? JSON.parse(text.slice(text.lastIndexOf('data: ') + 6))
 
 test('a stream that ends before the answer is resumed after the stated time, and the call is made once', async () => {
@@ -188,7 +188,7 @@ test('a stream without ids that ends before the answer is a failure at once', as
   )
 })
 
-/** A backend whose list of tools is polled for, and a gateway before it. */
+/** Starts a backend whose list of tools is polled for, and a gateway in front of it. */
 async function startPolled(era: 'legacy' | 'modern', goOn: (list: RawRequest, res: ServerResponse) => void) {
   let listed: RawRequest | undefined
   const gets: unknown[] = []
@@ -271,7 +271,7 @@ test('an answer to a message that needs none is ignored', async () => {
   }
 })
 
-/** A backend with a GET stream that is ended from outside, and what it has been asked for. */
+/** Starts a backend with a GET stream that the test can end, and records its requests. */
 async function startListened(refuse: (get: RawRequest) => number | undefined = () => undefined) {
   const streams: ServerResponse[] = []
   const gets: unknown[] = []

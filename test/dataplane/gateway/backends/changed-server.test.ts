@@ -1,4 +1,4 @@
-/** Servers that change while a gateway remembers how they were: no call is lost to what is remembered. */
+/** Tests servers that change while a gateway has cached their properties: no call fails because of the cache. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -21,7 +21,7 @@ test.after.each(async () => {
 
 type Options = Omit<RawServerOptions, 'call'>
 
-/** Refuses requests of the other era unread, as the official SDK's servers do. */
+/** Refuses requests of the other era without processing them, as the official SDK's servers do. */
 const refusing =
   (era: Options['era']): NonNullable<Options['before']> =>
   (request, res) => {
@@ -37,7 +37,7 @@ const refusing =
     return true
   }
 
-/** A server that can become another one at the same address, and a gateway that knows the first one's tools. */
+/** A server that can be replaced at the same address, and a gateway that has cached the first one's tools. */
 class Changing {
   server!: RawServer
   gateway!: GatewayUnderTest
@@ -66,12 +66,12 @@ class Changing {
     return one
   }
 
-  /** Changes the server as a new version behind a load balancer does: no connection ends. */
+  /** Replaces the server like a new version behind a load balancer: no connection is closed. */
   become({ era, before = refusing(era) }: Options): void {
     Object.assign(this.#options, { era, before })
   }
 
-  /** The calls that were carried out. */
+  /** The number of executed calls. */
   done = 0
 }
 

@@ -1,4 +1,4 @@
-/** Clients with sessions and backends that speak both eras. */
+/** Tests clients with sessions and backends that support both eras. */
 import type { ServerResponse } from 'node:http'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
@@ -25,7 +25,7 @@ test.after.each(async () => {
 
 type Before = NonNullable<RawServerOptions['before']>
 
-/** A backend by hand, of both eras where nothing else is said, behind a gateway. */
+/** Starts a hand-written backend, by default of both eras, behind a gateway. */
 async function inFront(
   before: Before = () => false,
   more: object = {},
@@ -44,7 +44,7 @@ const call = (gateway: GatewayUnderTest, session: Record<string, string>): Promi
 
 const isOk = ({ json }: RpcAnswer) => assert.is(json?.result?.content[0].text, 'ok')
 
-/** The eras in which calls have reached a backend. */
+/** Returns the eras of the calls that reached a backend. */
 const erasOf = (server: RawServer) =>
   server
     .calls('tools/call')

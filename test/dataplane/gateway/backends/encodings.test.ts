@@ -1,4 +1,4 @@
-/** Backends that compress what nobody asked them to compress. */
+/** Tests backends that compress although the request did not allow it. */
 import type { ServerResponse } from 'node:http'
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { test } from 'uvu'
@@ -16,7 +16,7 @@ test.after.each(async () => {
 const encodings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync } as const
 const HUGE = 'x'.repeat(300_000)
 
-/** Compresses whatever the server answers at once. */
+/** Compresses everything that the server writes at once. */
 function compressing(encoding: keyof typeof encodings, res: ServerResponse): void {
   const writeHead = res.writeHead.bind(res)
   const end = res.end.bind(res)

@@ -129,7 +129,7 @@ async function gateway(config: TestConfig): Promise<GatewayUnderTest> {
 const stateOf = async (of: GatewayUnderTest, name: string) =>
   (await of.status()).backends.find((backend) => backend.name === name)
 
-/** Where one that is slow for a moment must not count as away. */
+/** A backend that is briefly slow stays healthy with these. */
 const patient = { healthCheckInterval: '3s', healthCheckTimeout: '2900ms', unhealthyThreshold: 1 }
 const fast = { healthCheckInterval: '150ms', healthCheckTimeout: '100ms' }
 
@@ -145,7 +145,7 @@ test('the end and the return of a backend are noticed without a call', async () 
     const { health, circuit } = (await stateOf(gw, 'one')) ?? {}
     return health === 'healthy' && circuit === 'closed'
   })
-  // On a busy machine a look may take longer than it has here, and the backend counts as away for a moment.
+  // On a busy machine a health check may exceed its timeout, and the backend is briefly unhealthy.
   const call = () => postModern(gw.url, 'tools/call', { name: 'one_t' })
   await eventually('an answer', async () => (await call()).json.result?.content[0].text === 'ok')
 })
@@ -200,7 +200,7 @@ test('only calls open the circuit, and then calls fail at once', async () => {
   const session = await openSession(gw.url)
   const call = () => post(gw.url, rpc('tools/call', { name: 'one_t', arguments: {} }), session)
   const began = performance.now()
-  // It is open for five seconds, which may be over on a busy machine.
+  // The circuit stays open for five seconds, which may be over on a busy machine.
   const isOpen = () => performance.now() - began < 5_000
   for (let time = 0; time < 3; time++) assert.ok((await call()).text.includes('error'))
   const opened = await stateOf(gw, 'one')

@@ -1,4 +1,4 @@
-/** Backends may say any JSON in any place: that costs the message or the call, and the next call is served as before. */
+/** Tests backends that send any JSON anywhere: only that message or call fails, and the next call is served as before. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -17,17 +17,17 @@ import {
   startRawServer,
 } from '../../../support/servers/raw-server.ts'
 
-/** Fewer than the gateway makes at once for one caller. */
+/** Below the gateway's limit of concurrent calls for one caller. */
 const AT_ONCE = 20
 const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
 
-/** A backend of one era with one tool, and a gateway in front; what it says next is a test's affair. */
+/** A backend of one era with one tool, and a gateway in front of it; each test sets the answers. */
 class Hostile {
   readonly backend: RawServer
   readonly gateway: GatewayUnderTest
-  /** What is said in the place of the usual answer, by method. */
+  /** Replacements for the usual answers, by method. */
   readonly said: Map<string, (request: RawRequest, res: ServerResponse) => string | undefined>
-  /** Streams that the backend may say something on unasked. */
+  /** Streams on which the backend may send unrequested messages. */
   readonly streams: Set<ServerResponse>
   #session: Record<string, string> | undefined
   #calls = 0
@@ -89,7 +89,7 @@ class Hostile {
     return this.#session
   }
 
-  /** Calls the tool as a client of each era, with an argument that says which call it is; whatever comes is orderly. */
+  /** Calls the tool as a client of each era; `which` in the arguments identifies the call. The answer must be well-formed. */
   async call(what: string, which = 0): Promise<void> {
     const params = { name: 't', arguments: { which } }
     const { body, headers } = modern('tools/call', params)
@@ -104,14 +104,14 @@ class Hostile {
   }
 
   async #orderly(body: string, headers: Record<string, string>, what: string): Promise<void> {
-    // A client that is asked something does not answer here: it goes.
+    // A client that gets a question does not answer it, but disconnects.
     const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...headers }, body, leaveAfterMs: 250 }
     const given = await postPlainly(sent)
     assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
     assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
   }
 
-  /** Makes a call for each of these, some at once; `say` answers it. */
+  /** Makes a call for each item, several at once; `say` answers it. */
   async callEach<One extends { readonly what: string }>(
     all: readonly One[],
     say: (one: One, request: RawRequest, res: ServerResponse) => string | undefined,
@@ -121,7 +121,7 @@ class Hostile {
       const some = all.slice(at, at + AT_ONCE)
       this.said.set('tools/call', (request, res) => {
         const { which = 0 } = (request.message.params?.['arguments'] ?? {}) as { which?: number }
-        // One that was left behind may come later, with a number that this group has not.
+        // An abandoned call may arrive late, with a number that this group lacks.
         return say((some[which] ?? some[0]) as One, request, res)
       })
       await Promise.all(some.map(({ what }, which) => this.call(what, which)))
@@ -167,7 +167,7 @@ for (const era of ['legacy', 'modern'] as const) {
   for (const message of UNASKED)
     stage(`any JSON in ${(message as { method: string }).method} before an answer`, async (hostile) => {
       const all = variantsOf(message)
-      // Some together: each stream is an exchange.
+      // Ten messages on each stream save requests.
       const groups = Array.from({ length: Math.ceil(all.length / 10) }, (_, at) => {
         const some = all.slice(at * 10, at * 10 + 10)
         return { what: some.map(({ what }) => what).join(), texts: some.map(({ text }) => text) }

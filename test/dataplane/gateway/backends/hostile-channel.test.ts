@@ -1,4 +1,4 @@
-/** Servers on standard input and output and on HTTP+SSE may say any JSON in any place: that costs the message or the call. */
+/** Tests servers on stdio and HTTP+SSE that send any JSON anywhere: only that message or call fails. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -22,12 +22,12 @@ type Headers = Record<string, string>
 const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
 const answerTo = ({ id }: Heard, result: string) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 const withId = (text: string, { id }: Heard) => text.replaceAll('"ID"', JSON.stringify(id))
-/** Some that are looked at one after the other. */
+/** Returns a quarter of the sampled variants, for calls that are made one after the other. */
 const few = (variants: readonly Variant[]) => sampleOf(variants).filter((_, at) => at % 4 === 0)
 const faultsIn = ({ lines }: GatewayUnderTest) =>
   lines.flatMap(({ level, msg, err }) => (level === 'error' ? [`${msg} ${JSON.stringify(err)}`] : []))
 
-/** Answers as an orderly server of sessions does, but for what `said` has, by method. */
+/** Answers as a valid server with sessions does, except for the methods in `said`. */
 function orderly(said: ReadonlyMap<string, Take>): Take {
   return (message, say) => {
     const { id, method = '' } = message
@@ -40,7 +40,7 @@ function orderly(said: ReadonlyMap<string, Take>): Take {
   }
 }
 
-/** A server on a channel with one tool, and a gateway in front. */
+/** A server on a channel with one tool, and a gateway in front of it. */
 class Hostile {
   readonly server: ChannelServer
   readonly gateway: GatewayUnderTest
@@ -71,7 +71,7 @@ class Hostile {
     return { 'mcp-session-id': headers.get('mcp-session-id') as string, 'mcp-protocol-version': '2025-11-25' }
   }
 
-  /** Calls the tool as a client of each era with an argument that says which call it is. */
+  /** Calls the tool as a client of each era; `which` in the arguments identifies the call. */
   async call(which: number, session: Headers, what: string): Promise<void> {
     const params = { name: 't', arguments: { which } }
     const { body, headers } = modern('tools/call', params)
@@ -82,7 +82,7 @@ class Hostile {
   }
 
   async #orderly(body: string, headers: Headers, what: string): Promise<void> {
-    // A client that is asked something, or whose answer never comes, goes.
+    // A client that gets a question, or no answer, disconnects.
     const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...headers }, body, leaveAfterMs: 300 }
     const given = await postPlainly(sent)
     assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
@@ -185,19 +185,19 @@ for (const start of [startStdioServer, startSseChannel]) {
         hostile.said.set(method, (request, say) => say(withId(text, { id: request.id })))
         const before = lists()
         hostile.server.say('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
-        // While pages without end are read, the next look waits.
+        // While endless pages are read, the next poll waits.
         await eventually('a look', () => lists() > before, 100).catch(() => {})
       }
       await hostile.isServedAsBefore(method)
     })
 }
 
-/** Each has a conversation of its own: a server that does not come up is not started again at once. */
+/** Each test starts its own server: one that fails to start is not restarted at once. */
 for (const start of [startStdioServer, startSseChannel])
   for (const method of ['initialize', 'server/discover'])
     test(`${start === startStdioServer ? 'stdio' : 'sse'}: many servers whose ${method} is wrong, and one that is right`, async () => {
       const result = RESULTS[method] as object
-      // Both channels read messages alike; on one of them each server is a process.
+      // Both channels parse messages alike, and each stdio server is a process.
       const most = start === startStdioServer ? 8 : 24
       const variants = sampleOf(variantsOf({ jsonrpc: '2.0', id: 'ID', result })).slice(0, most)
       const wrong = variants.map(

@@ -1,4 +1,4 @@
-/** Servers that lose their sessions, and the ways in which they say so. */
+/** Tests servers that lose their sessions, and the ways in which they report it. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -47,7 +47,7 @@ const ways: Readonly<Record<string, Refuse>> = {
   '200 with -32602': withCode(-32602),
   'a reset': (_request, res) => void res.socket?.destroy(),
 }
-/** After these a request was not read, so that any call may be sent once more. */
+/** Returns whether such an answer means that the request was not processed, so that any call may be sent again. */
 const isUnread = (way: string) => /^4(00|01|04|10)/.test(way)
 
 const TOOLS = [
@@ -59,11 +59,11 @@ const TOOLS = [
 class Forgetful {
   server!: RawServer
   gateway!: GatewayUnderTest
-  /** Sessions that are over. */
+  /** The sessions that have ended. */
   readonly lost = new Set<unknown>()
   opened = 0
 
-  /** Loses all sessions that it has opened so far. */
+  /** Ends all sessions so far. */
   forget(): void {
     for (let number = 1; number <= this.opened; number++) this.lost.add(`raw-session-${number}`)
   }
@@ -142,7 +142,7 @@ for (const [way, refuse] of Object.entries(ways))
     await eventually('a new session', () => one.opened > opened)
     const lists = one.server.calls('tools/list').length
     await eventually('lists in it', () => one.server.calls('tools/list').length > lists + 1)
-    // On a busy machine a look may take longer than it has here.
+    // On a busy machine a health check may exceed its timeout.
     await eventually('healthy', async () => (await one.gateway.status()).backends[0]?.health === 'healthy')
   })
 

@@ -1,4 +1,4 @@
-/** Results with members that are null, and odd answers of any size: official clients of both eras take them. */
+/** Tests results with null members and unusual answers of any size: official clients of both eras must accept them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
@@ -14,9 +14,9 @@ const LISTS: Readonly<Record<string, string>> = {
   'resources/templates/list': '"resourceTemplates":[]',
 }
 
-/** The result that the server gives next; `%` in it stands for a text of any size. */
+/** The server's next result; `%` in it stands for a text of any size. */
 let result = ''
-/** Makes the message of a result (JSON text). */
+/** Returns the message for a result (JSON text). */
 let message = (id: unknown, given: string): string => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${given}}`
 const plain = message
 let isStreamed = false
@@ -76,7 +76,7 @@ const complete = (client: Client) =>
 
 const BLOCK = '{"type":"text","text":"%","annotations":null,"_meta":null}'
 const READ = '"ttlMs":0,"cacheScope":"private"'
-/** Each asks for something, and reads a text of the answer: `%`, or what stands in its place. */
+/** Each row sends a request and reads the text that `%` stands for. */
 const nulls: readonly [given: string, ask: (client: Client) => Promise<unknown>, text: (answer: never) => unknown][] = [
   [`{"content":[${BLOCK}],"structuredContent":null,"isError":null,"_meta":null}`, call, textOf],
   [
@@ -144,7 +144,7 @@ const messages: Readonly<Record<string, typeof message>> = {
   'in an array of one': (id, given) => `[${plain(id, given)}]`,
 }
 
-/** The server's result; of the modern era it says its type. */
+/** Returns the server's result; in the modern era it includes its type. */
 const typed = (era: string, given: string): string =>
   era === 'legacy' ? given : given.replace(/^\{/, '{"resultType":"complete",')
 

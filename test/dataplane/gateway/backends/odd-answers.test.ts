@@ -1,4 +1,4 @@
-/** Answers that official clients read, and answers that are none: lists and calls by the same rules. */
+/** Tests valid and invalid answers, judged by official clients: lists and calls follow the same rules. */
 import type { ServerResponse } from 'node:http'
 import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
@@ -31,7 +31,7 @@ async function behind(era: 'legacy' | 'modern', before: NonNullable<RawServerOpt
 }
 
 type Edit = (status: number, headers: Record<string, string | string[]>, body: string) => Parameters<Edit>
-/** Changes whatever the server answers. */
+/** Edits everything that the server answers. */
 function edited(res: ServerResponse, edit: Edit): void {
   const writeHead = res.writeHead.bind(res)
   const end = res.end.bind(res)
@@ -155,7 +155,7 @@ for (const status of [301, 302, 307, 308])
     )
     assert.equal([...new Set(streamed)], ['/events?of=mcp'])
     assert.ok((await call()).json.result)
-    // 307 and 308 are said of the resource, whatever the method.
+    // 307 and 308 redirect the resource for every method.
     assert.is(server.calls('tools/call').at(-1)?.path, status > 302 ? '/events?of=mcp' : '/mcp')
   })
 
@@ -200,7 +200,7 @@ test('HTTP+SSE: redirects of the stream and of messages are followed within the 
         for await (const chunk of answered.body ?? []) res.write(chunk)
         res.end()
       } catch {
-        // The server ends its streams when it is closed.
+        // The server ends its streams when it closes.
       }
       return true
     },

@@ -1,4 +1,4 @@
-/** Backends that are particular about ids, or write them in another form. */
+/** Tests backends that restrict request ids or rewrite them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

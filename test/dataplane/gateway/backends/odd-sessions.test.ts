@@ -1,4 +1,4 @@
-/** Servers whose sessions go by other rules than the specification's, as official clients take them. */
+/** Tests servers whose sessions deviate from the specification but work with official clients. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -74,7 +74,7 @@ for (const [what, late, isFirst] of [
       const message = answer(request, results[method] as string)
       if (isFirst) {
         say(session, message)
-        // The answer is there when the server has written it.
+        // The answer arrives on the stream before the POST is accepted.
         setTimeout(() => res.writeHead(202).end(), 50)
       } else {
         res.writeHead(202).end()
@@ -162,7 +162,7 @@ test('a call that is only accepted by a server without a stream fails at once', 
   assert.match((await gateway.status()).backends[0]?.lastError?.message ?? '', 'HTTP 202')
 })
 
-/** Gives a session its next id in each answer, and knows the newest alone. */
+/** Renews the session id in each answer, and accepts only the newest. */
 function renaming(): NonNullable<RawServerOptions['before']> {
   const newest = new Map<string, number>()
   return (request, res) => {

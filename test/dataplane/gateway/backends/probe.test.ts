@@ -1,4 +1,4 @@
-/** Servers that take the probe of the modern era amiss. */
+/** Tests servers that can't handle the probe of the modern era. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -13,7 +13,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** For servers that give no answer; on a busy machine others may take longer. */
+/** For servers that never answer; on a busy machine other servers may exceed these. */
 const FAST = { healthCheckInterval: '2s', healthCheckTimeout: '1s' }
 
 async function behind(

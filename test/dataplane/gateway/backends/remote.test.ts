@@ -1,6 +1,6 @@
 /**
- * Remote servers over TLS, from the manifest to the call: what is rendered for an MCPRemoteProxy or an MCPServerEntry
- * is laid out as a pod would mount it and served.
+ * Tests remote servers over TLS, from the manifest to the call: the configuration rendered for an MCPRemoteProxy or
+ * MCPServerEntry is mounted as in a pod and served.
  */
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -64,7 +64,7 @@ spec:${spec('\n  groupRef: {name: tools}')}`,
 }
 
 interface Served extends ServedGateway {
-  /** Replaces a mounted file, as the kubelet does. */
+  /** Replaces a mounted file as the kubelet does. */
   mount(path: string, content: string): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-/** A backend whose address, headers or CA change is another one: what goes on at the old one is finished there. */
+/** Changes a backend's address, headers or CA: pending calls and streams finish at the old one. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -16,7 +16,7 @@ import {
 
 type Held = { readonly request: RawRequest; readonly res: ServerResponse }
 
-/** A server whose calls with `hold` are answered by the test. */
+/** Starts a server whose calls with `hold` are answered by the test. */
 async function startHolding(era: 'legacy' | 'modern'): Promise<RawServer & { readonly held: Held[] }> {
   const held: Held[] = []
   const server = await startRawServer({
@@ -66,7 +66,7 @@ for (const era of ['legacy', 'modern'] as const)
       }
     })
 
-/** A modern server with one resource, and the streams on which it tells of changes. */
+/** Starts a modern server with one resource, and the streams on which it reports changes. */
 async function startWatched() {
   const streams = new Map<ServerResponse, unknown>()
   const server = await startRawServer({

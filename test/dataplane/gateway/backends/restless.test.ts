@@ -1,4 +1,4 @@
-/** Backends that make the gateway repeat itself. */
+/** Tests backends that make the gateway repeat requests. */
 import type { ServerResponse } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import { test } from 'uvu'
@@ -60,7 +60,7 @@ test('a backend that sends list_changed after each list is listed once a second'
     const began = performance.now()
     await setTimeout(1_500)
     const looks = backend.server.calls('tools/list').length - before
-    // On a busy machine it is more than a second and a half.
+    // On a busy machine this takes more than one and a half seconds.
     const seconds = (performance.now() - began) / 1000
     assert.ok(looks <= 1 + Math.ceil(seconds), `${looks} looks in ${seconds} s`)
     await eventually('a look', () => backend.server.calls('tools/list').length > before)

@@ -1,4 +1,4 @@
-/** Clients that watch resources of one modern backend share one stream of it. */
+/** Clients that watch resources of one modern backend share one stream to it. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -27,7 +27,7 @@ interface Subscription {
 
 type Answering = (uris: readonly string[], res: ServerResponse) => boolean
 
-/** `refuses` may answer a subscription in its own way; true where it has. */
+/** Starts a server; `refuses` may answer a subscription itself, and then returns true. */
 async function startWatched(refuses: Answering = () => false) {
   const subscriptions: Subscription[] = []
   const asked: (readonly string[])[] = []
@@ -151,7 +151,7 @@ test('a temporary refusal leaves the stream open', async () => {
     if (!uris.includes('test://b') || refused > 0) return false
     refused++
     res.writeHead(503).end()
-    // Two seconds later a stream of both takes its place.
+    // Two seconds later one stream for both replaces it.
     change(open()[0], 'test://a')
     return true
   })

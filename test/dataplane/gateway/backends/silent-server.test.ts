@@ -1,4 +1,4 @@
-/** A proxy starts before the server in its pod does. */
+/** Starts a proxy before the server in its pod. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -55,7 +55,7 @@ test('a proxy is ready only after the server in its pod has answered', async () 
     } finally {
       await server.close()
     }
-    // A server that goes away later is told of by errors; readiness is about starting.
+    // Readiness covers only the start: if a server goes away later, calls return errors.
     assert.is(await readiness(proxy.adminUrl), 200)
   } finally {
     await proxy.close()

@@ -48,7 +48,7 @@ test.before(async () => {
     },
     (directory) => writeFile(join(directory, 'secret'), 'hush\n'),
   )
-  // Six Node processes at once: on a busy machine the slowest is left out of the first list.
+  // Six Node processes start at once: on a busy machine the first list may lack the slowest.
   await eventually('all are listed', async () => {
     const { client } = await connect(gateway.url, 'modern')
     await client.listTools()
@@ -139,7 +139,7 @@ test('noise, torn JSON and too long lines cause nothing but a warning', async ()
   const warned = gateway.lines.filter(({ level, backend }) => level === 40 || (level === 'warn' && backend === 'raw'))
   assert.ok(warned.some((line) => JSON.stringify(line).includes('DEBUG: something happened')))
   assert.ok(warned.some((line) => JSON.stringify(line).includes('too long')))
-  // It comes on a pipe of its own.
+  // Standard error has its own pipe and may arrive later.
   await eventually('its standard error', () => gateway.lines.some((line) => line['stderr'] === 'the raw server starts'))
   await client.close()
 })

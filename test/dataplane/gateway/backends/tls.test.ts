@@ -20,7 +20,7 @@ let stop: () => void
 test.before(async () => {
   authority = await createAuthority()
   backend = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  // TLS in front of the plain backend.
+  // Terminates TLS in front of the plain backend.
   const server = createServer(
     { key: authority.key, cert: authority.cert },
     orFail(async (req: IncomingMessage, res: ServerResponse) => {

@@ -1,4 +1,4 @@
-/** An error that comes of backends that are away names them. */
+/** Checks that an error caused by unreachable backends names them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Backend, unreachable } from '../../../../dataplane/gateway/backends/backend/backend.ts'

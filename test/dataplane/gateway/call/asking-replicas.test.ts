@@ -1,4 +1,4 @@
-/** Calls that wait for their modern client's retry, with several replicas on one Redis: the retry may come to any. */
+/** Calls wait for their modern client's retry, with several replicas on one Redis: any of them may get it. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -25,7 +25,7 @@ const META = {
 }
 
 let backend: AskingServer
-/** What the backend does once it has its answer. */
+/** Runs when the backend has its answer. */
 let onAnswer: NonNullable<AskingServerOptions['onAnswer']> = () => {}
 const stage = new RedisStage(test, () => backend.url)
 const { cleanups } = stage
@@ -53,7 +53,7 @@ const retry = ({ key, requestState }: { key: string; requestState: string }, nam
   requestState,
 })
 
-/** All messages of an answer, be it JSON or a stream of events. */
+/** Returns all messages of an answer, whether it is JSON or a stream of events. */
 const messagesOf = ({ json, text }: RpcAnswer): RpcMessage[] =>
   json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
 

@@ -1,4 +1,4 @@
-/** Two questions of a legacy backend that arrive together, of which a modern client can be asked the first alone. */
+/** Two questions of a legacy backend arrive together, of which a modern client can be asked only the first. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

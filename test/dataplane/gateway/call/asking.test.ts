@@ -14,7 +14,7 @@ import {
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
 
-/** Questions of legacy backends to modern clients; the other ways are in conformance.test.ts. */
+/** Tests questions of legacy backends to modern clients; the other combinations are in conformance.test.ts. */
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
@@ -37,7 +37,7 @@ test.after(async () => {
 const call = (params: object = {}, name = TOOL) =>
   postModern(gateway.url, 'tools/call', { name, arguments: {}, _meta: canElicit, ...params })
 
-/** An answer, be it JSON or the last event of a stream. */
+/** Returns an answer, whether it is JSON or the last event of a stream. */
 const resultOf = ({ json, text }: RpcAnswer): RpcResult =>
   (json ?? JSON.parse(text.slice(text.lastIndexOf('data: ') + 6))).result
 
@@ -119,7 +119,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** A backend by hand, and a gateway in front of it. */
+/** Starts a hand-written backend and a gateway in front of it. */
 async function inFront(options: AskingServerOptions): Promise<{ url: string; server: AskingServer }> {
   const server = await startAskingServer(options)
   const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
@@ -186,7 +186,7 @@ test('a second question that can’t be asked ends the call when the client retu
   await eventually('the call', () => server.asking.length === 1)
   server.asking[0]?.say({ id: 'more', method: 'roots/list' })
   const { requestState, inputRequests } = (await first).json.result
-  // It comes right behind the first one, and nobody is told of it before the client is back.
+  // The second question follows the first at once, and the client hears of it only after its retry.
   const isRefused = () => (server.asking[0]?.answers.length ?? 0) > 0
   await eventually('the second question to be refused', isRefused, 200).catch(() => {})
   const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'decline' }]))
@@ -221,7 +221,7 @@ test('a large answer is not held while its client is away', async () => {
   const { url, server } = await inFront({})
   const { json } = await callBy(url, { elicitation: {} })
   const [call] = server.asking as [AskingCall]
-  // It does not wait for what it has asked.
+  // The backend finishes without an answer to its question.
   call.finish({ content: [{ type: 'text', text }] })
   const { requestState, inputRequests } = json.result
   const [key] = Object.keys(inputRequests)

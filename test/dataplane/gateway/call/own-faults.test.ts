@@ -1,4 +1,4 @@
-/** What fails in our own handling of a backend's message reaches neither undici nor the process. */
+/** Checks that an exception in our handling of a backend's message reaches neither undici nor the process. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type AnswerOwner, AnswerReader } from '../../../../dataplane/gateway/backends/connection/answer-reader.ts'

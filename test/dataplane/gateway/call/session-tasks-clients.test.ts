@@ -9,13 +9,13 @@ import { connect, textOf } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
 
-/** Tasks of the legacy era (2025-11-25) between the SDK's client and the reference server. */
+/** Tests tasks of the legacy era (2025-11-25) between the SDK's client and the reference server. */
 
 const TOOL = 'every_simulate-research-query'
 const SERVER = '@modelcontextprotocol/server-everything'
 
 let everything: EverythingServer
-/** A gateway behind a gateway: what the one shows the other takes. */
+/** A gateway behind another one, which must accept what it shows. */
 let inner: GatewayUnderTest
 let gateway: GatewayUnderTest
 

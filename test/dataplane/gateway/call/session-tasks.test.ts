@@ -10,7 +10,10 @@ import { type RedisServer, startRedis } from '../../../support/network/redis-ser
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { RELATED, related, startTaskServer, TASKS, type TaskServer } from '../../../support/servers/task-server.ts'
 
-/** Tasks of the legacy era (2025-11-25), with servers by hand; with the reference server see session-tasks-clients.test.ts. */
+/**
+ * Tests tasks of the legacy era (2025-11-25) with hand-written servers; see session-tasks-clients.test.ts for the
+ * reference server.
+ */
 
 type Headers = Record<string, string>
 
@@ -58,12 +61,12 @@ const configOf = (name: string, more: Partial<TestConfig> = {}): TestConfig => (
 const ask = async (session: Headers, method: string, params: object = {}, url = gateway.url): Promise<RpcMessage> =>
   messageOf(await post(url, rpc(method, params), session))
 
-/** The answer, be it JSON or the last event of a stream. */
+/** Returns the answer, whether it is JSON or the last event of a stream. */
 const messageOf = ({ json, text }: RpcAnswer): RpcMessage => json ?? given(messagesOf(text).at(-1), 'message')
 const messagesOf = (text: string): RpcMessage[] =>
   [...text.matchAll(/^data: (.+)$/gm)].map((found) => JSON.parse(found[1]!))
 
-/** Begins a task; gives its id as the client has it. */
+/** Begins a task; returns its id as the client sees it. */
 async function begin(session: Headers, name = 'one_job', url = gateway.url): Promise<string> {
   const { result } = await ask(session, 'tools/call', { name, task: { ttl: 5 } }, url)
   assert.is(result.task.status, 'working')
@@ -336,7 +339,7 @@ test('any replica knows the session’s tasks', async () => {
   const reader = await EventReader.listen(second, session)
   assert.is((await ask(session, 'tasks/get', { taskId: id }, second)).result.taskId, id)
   await eventually('the list', async () => (await ask(session, 'tasks/list', {}, second)).result.tasks.length === 1)
-  // Begun at the one, while the other listens.
+  // The task begins at one replica while the client listens at the other.
   const late = await begin(session, 'one_job', first)
   await eventually('the status', () => {
     one.say(status(one.tasks.at(-1) as string))

@@ -4,7 +4,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { postModern } from '../../../support/gateway/post.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-/** The tasks extension (SEP-2663) between a modern client and a modern backend. */
+/** Tests the tasks extension (SEP-2663) between a modern client and a modern backend. */
 
 const EXTENSION = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 const META = {

@@ -1,4 +1,4 @@
-/** What callers have in common who are shown the same by backends that get their credentials, and what they have not. */
+/** Checks which data callers share who see the same lists with different credentials, and which they do not. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { test } from 'uvu'
@@ -25,7 +25,7 @@ const upstreamTokens: UpstreamTokens = {
   header: ({ subject }) => Promise.resolve({ name: 'authorization', value: `Bearer ${subject}`, expiresAt: undefined }),
 }
 
-/** Shows each user the tools that `tools` has for it, and all others one tool. */
+/** Shows each user the tools in `tools`, and everybody else one tool. */
 function startServer(tools: ReadonlyMap<unknown, readonly string[]>): Promise<RawServer> {
   return startRawServer({
     era: 'modern',
@@ -41,7 +41,7 @@ function startServer(tools: ReadonlyMap<unknown, readonly string[]>): Promise<Ra
   })
 }
 
-/** Views of callers of two backends that get their tokens. */
+/** Starts views for callers of two backends that get their tokens. */
 async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
   const servers = [await startServer(tools), await startServer(new Map())]
   const credential = { type: 'upstreamInject' as const, upstreamInject: { providerName: 'provider' } }
@@ -94,7 +94,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
 }
 
 const namesIn = ({ catalog }: View) => [...catalog.routes.keys()]
-/** The credential that a call along a route of this view is sent with. */
+/** Returns the credential of a call along a route of this view. */
 function credentialAt(view: View, name: string): string | undefined {
   const backend = view.backendNamed(view.catalog.routes.get(name)?.backend ?? '')
   return backend?.headers.current().list.at(-1)
@@ -156,7 +156,7 @@ test('catalogs are kept while one of their callers is known, and then dropped', 
   clock.pass(6 * 60_000)
   const bob = await stage.viewOf('bob')
   assert.is(bob.catalog, ofAlice.deref())
-  // Carol and Alice have been away for long enough.
+  // Carol and Alice have been idle for long enough.
   stage.views.sweep(Date.now())
   await eventually('the catalogs that carol alone had are gone', () => {
     collect()

@@ -1,4 +1,4 @@
-/** Requests that are signed with credentials of an AWS role, which each caller gets for a token (STS). */
+/** Tests requests signed with an AWS role's credentials, which STS returns for each caller's token. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
@@ -185,7 +185,7 @@ test('with subjectProviderName the ID token of the login goes to AWS, and its cl
   )
   const other = await stage.call(await stage.gateway.bearer('alice', 'two'))
   assert.match(other.error.message, 'you have to log in at the provider "okta" again')
-  // Whoever is in other groups now gets another role.
+  // A caller whose groups change gets another role.
   using clock = stoppedClock()
   const anew = await stage.gateway.idp.mint({ sub: 'alice-at-okta', aud: 'c', groups: ['team-1'] })
   await stage.gateway.logIn({ subject: 'alice', login: 'one', provider: 'okta' }, 'the-access-token', { idToken: anew })

@@ -1,4 +1,4 @@
-/** Lists that are cut for some callers alone: whoever looks after the gateway hears of it, and of nobody's name. */
+/** Tests lists that are cut for some callers only: operators get a warning that names no caller. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
@@ -6,7 +6,7 @@ import { postModern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawRequest, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const MIB = 1024 * 1024
-/** The endpoint names a caller so in the tokens that it gives. */
+/** The token endpoint puts the caller's name into its tokens. */
 const isOf = ({ headers }: RawRequest, who: string) => (headers.authorization ?? '').includes(`for-${who}-at`)
 
 const page = (request: RawRequest, list: string, more: object) =>

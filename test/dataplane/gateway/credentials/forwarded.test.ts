@@ -1,4 +1,7 @@
-/** Gateway → proxy beside the server → server: what the gateway sends as credential reaches the server, and is kept apart. */
+/**
+ * Tests the chain of gateway, proxy beside the server, and server: the gateway's credential reaches the server and is
+ * kept apart.
+ */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -14,7 +17,7 @@ const RESULT = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]
 const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>) =>
   /^Bearer of-(\w+)/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
 
-/** Shows each caller a tool of its own; one without a credential gets 401. */
+/** Shows each caller their own tool; a request without a credential gets 401. */
 const startServer = (era: 'modern' | 'legacy', refuses: (request: RawRequest) => boolean = () => false) =>
   startRawServer({
     era,

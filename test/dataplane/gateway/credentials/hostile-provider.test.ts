@@ -9,7 +9,7 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 const SECRET = 'what-the-provider-says'
 const VALUES: readonly unknown[] = [null, true, 7, '', [], {}, [SECRET], { a: SECRET }]
 
-/** Bodies that are no answer to an exchange. */
+/** Invalid bodies of a token endpoint's answer. */
 const bodies: readonly (readonly [what: string, body: unknown])[] = [
   ...VALUES.map((value) => [`the body ${JSON.stringify(value)}`, JSON.stringify(value)] as const),
   ['no JSON', `<html>${SECRET}`],
@@ -55,7 +55,7 @@ test('whatever a provider answers, no call is sent without a good token, and non
   }
 })
 
-/** Answers that are no answer because of how they come. */
+/** Answers that are invalid because of how they arrive. */
 const paces: Readonly<Record<string, TestTokenEndpoint['answer']>> = {
   'nothing at all': () => undefined,
   'a head alone': (_request, response) =>

@@ -1,6 +1,6 @@
 /**
- * Many callers with a credential each, at random: none gets another's call, list, prompt, resource, stream or session,
- * not even where another issuer calls somebody by the same name. `ISOLATION_SEED` and `ISOLATION_SECONDS` choose the run.
+ * Runs many callers with their own credentials at random: none gets another's call, list, prompt, resource, stream or
+ * session, even if two issuers use the same name. `ISOLATION_SEED` and `ISOLATION_SECONDS` choose the run.
  */
 
 import { test } from 'uvu'
@@ -25,10 +25,10 @@ import { startPersonalServer } from '../../../support/servers/personal-server.ts
 
 const SEED = Number(process.env['ISOLATION_SEED'] ?? 15)
 const SECONDS = Number(process.env['ISOLATION_SECONDS'] ?? 6)
-/** Of each of two issuers. */
+/** The subjects of each of two issuers. */
 const SUBJECTS = 100
 const WORKERS = 16
-/** How long one issuer's callers are let in. */
+/** The time for which one issuer's callers are accepted. */
 const TERM_MS = 1_200
 
 const random = randomOf(SEED)
@@ -56,7 +56,7 @@ const users = [...issuers.keys()].flatMap((issuer) =>
 const modernServer = await startPersonalServer({ name: 'm', era: 'modern', faults })
 const legacyServer = await startPersonalServer({ name: 'l', era: 'legacy', faults })
 const ownSecret = { clientSecretFile: undefined as never, clientId: undefined as never }
-/** What one issuer's callers may is forbidden to the other's, of the same subjects. */
+/** One issuer's callers may do what is forbidden to those of the other, who have the same subjects. */
 const authz = {
   policies: [
     'permit(principal, action, resource);',
@@ -76,7 +76,7 @@ const gateway = await startExchangingGateway(backendsOf, configOf('a'))
 gateway.endpoint.answer = async ({ form }, response) => {
   await new Promise((resolve) => setTimeout(resolve, random() * 20))
   const { iss, sub } = claimsOf(form['subject_token'])
-  // Some end soon, so that they are exchanged again amid the calls.
+  // Some expire soon, so that they are exchanged again between the calls.
   const life = random() < 0.3 ? 61 : 600
   const token = `of-${labelOf(iss)}_${sub}-for-${form['audience']}`
   respond(response, 200, exchanged(token, { expires_in: life }))
@@ -87,7 +87,7 @@ test.after(async () => {
   await Promise.all([modernServer.close(), legacyServer.close(), ...[...issuers.values()].map((idp) => idp.close())])
 })
 
-/** Whose callers are let in now, and how often that has changed. */
+/** The issuer in force, and how often it has changed. */
 let inForce: Label = 'a'
 let terms = 0
 
@@ -109,13 +109,13 @@ async function bearer(user: User): Promise<{ readonly authorization: string }> {
   return { authorization: `Bearer ${await token}` }
 }
 
-/** What was done, by kind. */
+/** Counts of actions by kind. */
 const done = new Map<string, number>()
 const count = (what: string) => done.set(what, (done.get(what) ?? 0) + 1)
-/** Sessions by their users, to be tried by others. */
+/** Sessions by user, for others to try. */
 const sessions = new Map<User, Record<string, string>>()
 
-/** A user who does things, without a session (modern) or in one (legacy). */
+/** A user with requests outside a session (modern) or inside one (legacy). */
 interface Client {
   readonly user: User
   readonly headers: Record<string, string>
@@ -135,10 +135,10 @@ const ask = ({ headers, isLegacy }: Client, method: string, params: Record<strin
     ? post(gateway.url, rpc(method, params), { ...BASE_HEADERS, ...headers })
     : postModern(gateway.url, method, params, headers)
 
-/** The issuer of a user is not in force. */
+/** The user's issuer is not in force. */
 class Refused extends Error {}
 
-/** Does something of whose result `said` has to give the user's name. */
+/** Sends a request and checks that `said` finds the user's name in the result. */
 async function use(
   client: Client,
   method: string,
@@ -178,7 +178,7 @@ const get = (client: Client, name: string) =>
   use(client, 'prompts/get', { name }, ({ messages }) => messages[0].content.text)
 const read = (client: Client, uri: string) => use(client, 'resources/read', { uri }, ({ contents }) => contents[0].text)
 
-/** What clients do, each up to its share. */
+/** The clients' actions; each number is the upper end of its share. */
 const acts: readonly (readonly [share: number, act: (client: Client) => Promise<void>])[] = [
   [0.3, list],
   [0.65, (client) => call(client, `${oneOf(['m', 'l'])}_t-${client.user.name}`)],
@@ -189,7 +189,7 @@ const acts: readonly (readonly [share: number, act: (client: Client) => Promise<
   [1, steal],
 ]
 
-/** Listens to resources of all, reads one's own, and hears of that alone. */
+/** Listens to several resources, reads one's own, and checks that only that one is reported. */
 async function stream(client: Client): Promise<void> {
   const { user, headers, isLegacy } = client
   const backend = oneOf(['m', 'l'])
@@ -218,7 +218,7 @@ async function stream(client: Client): Promise<void> {
   }
 }
 
-/** What is another's, or the other issuer's alone, is not there. */
+/** Tries items of another user, or of the other issuer alone; all must be refused. */
 async function steal(client: Client): Promise<void> {
   const { user, headers } = client
   const other = oneOf(users)
@@ -240,7 +240,7 @@ async function steal(client: Client): Promise<void> {
   count('theft')
 }
 
-/** What has to have happened for a run to say anything; a slow machine takes longer for it. */
+/** The minimum for a meaningful run; a slow machine takes longer to reach it. */
 const LEAST = {
   'tools/call': 100,
   'tools/list': 20,

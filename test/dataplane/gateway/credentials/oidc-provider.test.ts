@@ -1,4 +1,4 @@
-/** The exchange at a token endpoint that is not of our hand: each backend takes tokens that are meant for it alone. */
+/** Exchanges tokens at other people's token endpoint: each backend accepts only tokens for itself. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeJwt } from 'jose'
@@ -40,7 +40,7 @@ test.before(async () => {
           url: (servers[index] as VerifyingServer).url,
           credential: credentialFor(era, 'client-secret'),
         })),
-        // Its token is meant for another server.
+        // Its token is for another server.
         { name: 'wrong', url: first.url, credential: credentialFor('legacy', 'client-secret') },
         // The provider refuses this client.
         { name: 'refused', url: first.url, credential: credentialFor('modern', 'wrong-secret') },

@@ -1,4 +1,4 @@
-/** A backend that refuses a credential with which many calls went out: its provider is asked once. */
+/** If a backend refuses a credential that many calls were sent with, the gateway asks the provider once. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -14,7 +14,7 @@ const CALLS = 20
 const exchangesOf = ({ endpoint }: ExchangingGateway) =>
   endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined).length
 
-/** A caller whose calls reach a backend that holds back refusals of calls until `let` is called, one after the other. */
+/** Starts a caller whose backend holds refusals back until `let` is called, and then sends them one after the other. */
 async function startStage(era: 'modern' | 'legacy') {
   let refused: (authorization: string) => boolean = () => false
   const held: (() => void)[] = []
@@ -43,7 +43,7 @@ async function startStage(era: 'modern' | 'legacy') {
     refuse: (which: typeof refused) => {
       refused = which
     },
-    /** Settles when so many refusals are held back. */
+    /** Resolves when this many refusals are held back. */
     holds: (count: number) =>
       new Promise<void>((resolve) => {
         arrived = () => held.length >= count && resolve()
@@ -73,7 +73,7 @@ for (const era of ['modern', 'legacy'] as const) {
     await stage.holds(CALLS)
     for (let count = 1; count <= CALLS; count++) {
       stage.release()
-      // The one before has been sent again, and answered, when the next one is refused.
+      // The previous call is sent again and answered before the next is refused.
       while (answered < count) await new Promise((resolve) => setTimeout(resolve, 5))
     }
     for (const json of await Promise.all(calls)) assert.ok(json.result)

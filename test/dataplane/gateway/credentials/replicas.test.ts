@@ -1,4 +1,7 @@
-/** A session that goes on at another replica (Redis): with its user's own credential, judged anew, and for nobody else. */
+/**
+ * Tests a session that continues at another replica (Redis): with its user's own credential, a new authorization, and
+ * for nobody else.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthzConfig } from '../../../../dataplane/config/gateway.ts'
@@ -46,7 +49,7 @@ const ALL: AuthzConfig = {
   ],
 }
 
-/** Two replicas of a gateway, and the configuration that they have. */
+/** Starts two replicas of a gateway; also returns their configuration. */
 async function twoReplicas(): Promise<readonly [GatewayUnderTest, GatewayUnderTest, TestConfig]> {
   const config = stage.config({
     incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE } },

@@ -1,6 +1,6 @@
 /**
- * Callers who are shown the same have catalogs and routes in common. Each call still goes out with the credential of its
- * own caller, also while lists of others change. `ISOLATION_SEED` chooses the run.
+ * Callers with the same lists share catalogs and routes. Each call is still sent with its own caller's credential, even
+ * while others' lists change. `ISOLATION_SEED` chooses the run.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -22,7 +22,7 @@ const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
   /^Bearer of-(\w+)$/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
 
 test('each call carries its caller’s own credential, whoever shares the route', async () => {
-  /** Who is shown one tool more at the moment. */
+  /** The users who currently see one more tool. */
   const favoured = new Set<string>()
   const faults: string[] = []
   const server = await startRawServer({
@@ -67,7 +67,7 @@ test('each call carries its caller’s own credential, whoever shares the route'
       } else {
         const name = `${oneOf(['a', 'b'])}_${oneOf(['common', `of-${user}`])}`
         const { result } = await call(user, name)
-        // The tool of its own may not be there at the moment.
+        // The user's own tool may currently be missing.
         if (result === undefined ? name.endsWith('_common') : result.content[0].text !== user)
           faults.push(`${user} called ${name} and got ${JSON.stringify(result)}`)
       }

@@ -1,4 +1,4 @@
-/** Streams of backends outlive the credentials that they were opened with. */
+/** Checks that streams of backends outlive the credentials that opened them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -20,7 +20,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** A client of Alice's that hears of its resource; tokens last for so many seconds. */
+/** Starts a client of Alice that watches her resource; tokens live for this many seconds. */
 async function listening(client: Era, backend: Era, life: number) {
   const faults: string[] = []
   const server = await startPersonalServer({ name: 'own', era: backend, faults })
@@ -39,7 +39,7 @@ async function listening(client: Era, backend: Era, life: number) {
   }
   const reader = (await listen(client, gateway)).leftBy(cleanups)
   const heard = () => reader.messages.filter(({ params }) => params?.uri === 'own://alice').length
-  /** An update comes that was sent after now. */
+  /** Waits for an update that was sent after the call. */
   const hears = async () => {
     const before = heard()
     await eventually('an update', () => server.notify('alice', 'own://alice') > 0 && heard() > before)

@@ -91,7 +91,7 @@ test('the gateway’s probes carry its own credential, and a backend that asks f
   await eventually('the probes', async () =>
     (await gateway.status()).backends.every(({ health, latencyMs }) => health === 'healthy' && latencyMs !== null),
   )
-  // Lists of callers are not counted; an answer to the gateway's own probe is.
+  // Callers' lists are not counted; an answer to the gateway's own probe is.
   assert.equal(
     (await gateway.status()).backends.map(({ tools, latencyMs }) => [tools, typeof latencyMs]),
     [
@@ -160,7 +160,7 @@ test('a lifetime that is written as text counts', async () => {
   await raw.close()
 })
 
-/** Tokens of one user, each of them for something else. */
+/** Tokens of one user, each with other rights. */
 const AUTHORITIES: readonly Readonly<Record<string, unknown>>[] = [
   {},
   { scope: 'read' },
@@ -191,7 +191,7 @@ test('an exchanged token is not used for another token of the same user with oth
     assert.ok(json.result, JSON.stringify(claims))
   }
   for (const _round of [1, 2]) await Promise.all(AUTHORITIES.map((claims, index) => call(index, claims)))
-  // The same scopes in another order, and a new token, are no other authority.
+  // A new token with the same scopes in another order has the same rights.
   await call(2, { scope: 'write read' })
   for (const { headers, message } of raw.calls('tools/call')) {
     const { index } = (message.params?.['arguments'] ?? {}) as { readonly index: number }

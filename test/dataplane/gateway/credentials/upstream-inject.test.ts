@@ -1,4 +1,4 @@
-/** Backends that get the access token which an upstream provider gave the caller at login. */
+/** Tests backends that get the access token which an upstream provider issued to the caller at login. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connectRedis } from '../../../../dataplane/storage/redis.ts'
@@ -40,7 +40,7 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
     assert.equal([...new Set(sent(raw, 'tools/list'))], ['Bearer github-token-of-alice'])
     const own = headers.authorization.slice('Bearer '.length)
     for (const request of raw.seen) assert.not.ok(JSON.stringify([request.headers, request.body]).includes(own))
-    // Probes are the gateway's own and carry nobody's token.
+    // Probes are the gateway's own requests and carry no user's token.
     assert.ok(raw.seen.some((request) => request.headers.authorization === undefined))
     assert.not.match(JSON.stringify([gateway.lines, await gateway.status()]), /github-token/)
     await gateway.close()
@@ -328,13 +328,13 @@ test('an exchanged token is used no longer than its subject token is stored', as
     }
     assert.is(sent(raw).at(-1), 'Bearer exchanged-the-first-token')
     assert.is(endpoint.requests.length, 1, 'as long as it is stored, once')
-    // The user has logged in again, as a member of other groups, or the provider has given another one.
+    // The user has logged in again as a member of other groups, or the provider has issued another token.
     await gateway.logIn(of('alice', 'one'), 'the-second-token')
     clock.pass(6_000)
     assert.ok((await call()).result)
     assert.is(sent(raw).at(-1), 'Bearer exchanged-the-second-token')
     assert.is(endpoint.requests.length, 2)
-    // Its end is that of the token alone: what was exchanged for it lasts.
+    // Only the token has expired: the credential exchanged for it stays valid.
     await gateway.logIn(of('alice', 'one'), 'the-second-token', soon)
     clock.pass(6_000)
     assert.ok((await call()).result)

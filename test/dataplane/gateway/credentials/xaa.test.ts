@@ -1,4 +1,4 @@
-/** Cross-app access: an identity assertion (ID-JAG) from the identity provider, exchanged at the target. */
+/** Tests cross-app access: an identity assertion (ID-JAG) of the identity provider is exchanged at the target. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SignJWT } from 'jose'
@@ -41,7 +41,7 @@ const issued = (token: string, more: object = {}) => ({
   ...more,
 })
 
-/** A gateway with one backend, whose identity provider and target record what they are asked. */
+/** Starts a gateway with one backend; its identity provider and target record their requests. */
 async function startStage(
   xaa: Partial<Xaa> = {},
   { era, before }: Partial<Pick<RawServerOptions, 'era' | 'before'>> = {},
@@ -226,7 +226,7 @@ test('a provider or target that refuses affects its own backend alone, and the c
   assert.match(refused.error.message, 'the target’s token endpoint refused the exchange')
   assert.ok((await stage.call(alice, 'open_t')).result)
   stage.target.answer = (_request, response) => respond(response, 200, { ...exchanged('bound'), token_type: 'DPoP' })
-  // A call may share what was asked for before it.
+  // A call may share an earlier call's request.
   const says = (text: string) =>
     eventually(text, async () => String((await stage.call(alice)).error?.message).includes(text))
   await says('the target’s token endpoint does not give bearer tokens')

@@ -1,4 +1,4 @@
-/** What is kept beside a channel that many share has a bound, whatever its server and its clients do. */
+/** Checks the memory bounds of a shared channel, whatever its server and its clients send. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ChannelClient } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'

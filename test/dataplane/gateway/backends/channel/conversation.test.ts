@@ -1,4 +1,4 @@
-/** Servers that share one channel (standard input and output, HTTP+SSE) may write any JSON in any place. */
+/** Tests servers that share one channel (stdio, HTTP+SSE) and send any JSON anywhere. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ChannelReceiver } from '../../../../../dataplane/gateway/backends/channel/channel.ts'
@@ -39,7 +39,7 @@ async function talking() {
   }
   conversation.clients.add(client)
   let count = 0
-  /** Sends a request as the client does, and returns its answer. */
+  /** Sends a request as the client does and returns its answer. */
   const ask = () => {
     const asked = exchange()
     const id = String(++count)

@@ -1,4 +1,4 @@
-/** What one replica notes of a session with a backend, and what another makes of a note. */
+/** Tests the record that one replica writes about a session with a backend, and how another replica reads it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
