@@ -1,10 +1,10 @@
 /**
- * Runs the tests, one process a file. `npm test`, or `npm test -- registry gateway` for files whose path holds one of
+ * Runs the tests, each file in its own process. `npm test -- registry gateway` runs the files whose path contains one of
  * the words.
  *
- * Set-up runs beside them: a file waits for what it needs and for nothing else. Where only the user can bring a thing,
- * the files that need it don't run, and a line says so at the end; in CI (`CI=true`) that is a failure. Files that failed
- * last time come first (setup/runner/order.ts); a failure is told at once.
+ * Set-up runs at the same time; a file only waits for what it needs. Files that need something that only the user can
+ * install do not run, and a line at the end says so; in CI (`CI=true`) that is a failure. Files that failed last time run
+ * first (setup/runner/order.ts), and a failure is reported at once.
  */
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
@@ -22,12 +22,12 @@ import { testFiles } from './setup/test-files.ts'
 
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const CORES = availableParallelism()
-/** Files at a time, where somebody wants so many; otherwise as many as the cores have room for. */
+/** Number of files at a time, if the user sets it; by default as many as the cores have room for. */
 const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
-/** Of these files at a time, those that are taken from the longest: one lane is always left for the shortest. */
+/** How many lanes take the longest files; one lane always takes the shortest. */
 const LONG_LANES = Math.min(CORES, (JOBS ?? Number.POSITIVE_INFINITY) - 1)
-/** Between two lines of progress. */
+/** Time between two lines of progress. */
 const TELL_MS = 30_000
 
 const words = process.argv.slice(2)
@@ -50,16 +50,16 @@ removeAbandoned()
 
 const needs = new Map(files.map((file) => [file, needsOf([file])]))
 const machine = thisMachine()
-// `.ci/run` goes on with `make e2e`: its set-up comes behind that of the tests, beside them.
+// `.ci/run` continues with `make e2e`, whose set-up runs after that of the tests, beside them.
 const later = process.env['TEST_E2E_NEXT'] === 'true' ? needsOf(E2E_FILES) : []
-// A test of this runner starts another one.
+// A test of this runner starts another runner.
 delete process.env['TEST_E2E_NEXT']
 const arrivals = bring(
   [...new Map([...needs.values(), later].flat().map((need) => [need.name, need])).values()],
   machine,
 )
 
-/** By the names of needs: whether they are there, or why not; what is still to come has no entry. */
+/** The result of each need: available, or the reason why not. A pending need has no entry. */
 const come = new Map<string, true | Error>()
 const allCame = Promise.all(
   arrivals.entries().map(([name, arrival]) =>
@@ -76,12 +76,12 @@ function isReady({ file }: Turn): boolean {
   return outcomes.some((outcome) => outcome instanceof Error) || outcomes.every((outcome) => outcome === true)
 }
 
-/** Waits until one more thing that a waiting file needs is there, or is known not to come. */
+/** Waits until one more need of a waiting file is available, or has failed. */
 async function nextArrival(): Promise<void> {
   const awaited = new Set(waiting.flatMap(({ file }) => needs.get(file) ?? []).map(({ name }) => name))
   const open = [...awaited].filter((name) => !come.has(name))
   await Promise.race(open.map((name) => arrivals.get(name)?.catch(() => {})))
-  // `come` has it a turn later.
+  // `come` is updated one turn later.
   await new Promise(setImmediate)
 }
 
@@ -95,7 +95,7 @@ const waiting = inOrder(
 const running = new Map<Turn, number>()
 const results: Result[] = []
 const ended: Passed[] = []
-/** By what the user would have to bring: files that did not run. */
+/** Files that did not run, by what the user would have to install. */
 const notRun = new Map<string, { readonly remedy: string; readonly files: string[] }>()
 
 await makeFor(files)
@@ -118,7 +118,7 @@ async function take(turn: Turn): Promise<void> {
   tell(result)
 }
 
-/** A file that can't run has failed, but where nobody but the user can bring what it needs, outside CI. */
+/** A file that can't run counts as failed, unless only the user can install what it needs and this is not CI. */
 function leaveOut(file: string, missing: readonly Error[]): void {
   const outOfReach = missing.filter((error) => error instanceof OutOfReach)
   if (IS_CI || outOfReach.length < missing.length) {
@@ -133,7 +133,7 @@ function leaveOut(file: string, missing: readonly Error[]): void {
   }
 }
 
-/** The files at work that were taken from the longest. */
+/** The running files that were taken from the longest. */
 const long = new Set<Turn>()
 let mostAtOnce = 0
 

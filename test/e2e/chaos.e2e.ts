@@ -1,7 +1,7 @@
 /**
- * The operator, the API server, etcd, the kubelet and containers of pods are killed while objects come, change and go
- * and clients call a gateway; then everything must be as the manifests say, once. One minute, or CHAOS_SECONDS (`make
- * chaos`); CHAOS_SEED gives the order of changes and kills of an earlier run.
+ * The operator, the API server, etcd, the kubelet and containers of pods are killed while objects come, change and go and
+ * clients call a gateway; then everything must be as the manifests say, once. One minute, or CHAOS_SECONDS (`make chaos`);
+ * CHAOS_SEED gives the order of changes and kills of an earlier run.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,7 +1,6 @@
 /**
  * A whole Kubernetes node of host processes: the control plane, scheduler, kubelet with containerd, kube-proxy and
- * CoreDNS. Ready in about ten seconds. What ends unasked is started again. It is started inside a sandbox (sandbox.ts),
- * whose end takes it along.
+ * CoreDNS. Ready in about ten seconds. What ends unasked is started again. It is started inside a sandbox (sandbox.ts), whose end takes it along.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

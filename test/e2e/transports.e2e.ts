@@ -1,7 +1,4 @@
-/**
- * Servers in pods that do not speak Streamable HTTP: on standard input and output, to which the sidecar attaches, and
- * SSE.
- */
+/** Servers in pods that do not speak Streamable HTTP: on standard input and output, to which the sidecar attaches, and SSE. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../support/gateway/clients.ts'

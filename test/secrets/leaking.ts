@@ -1,4 +1,4 @@
-/** Not a test of its own: a test file whose processes and logs tell a secret, as PORTICO_LEAK says (leaks.test.ts). */
+/** Not a test of its own: a test file whose processes and logs leak a secret, as PORTICO_LEAK says (leaks.test.ts). */
 import { execFileSync, execSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -15,7 +15,7 @@ const proof = `eyJ.eyJ.${['sent', 'in', 'a', 'proof', process.pid].join('-')}`
 const cookie = ['sent', 'in', 'a', 'cookie', process.pid].join('-')
 const entered = ['sent', 'in', 'a', 'page', process.pid].join('-')
 
-/** Sends credentials that no helper knows of. */
+/** Sends credentials that no helper has registered. */
 async function send(): Promise<void> {
   const server = createServer((request, response) => request.resume().on('end', () => response.end()))
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -49,7 +49,7 @@ const ways: Readonly<Record<string, () => void | Promise<void>>> = {
   entered: () => console.log(`it is ${entered}`),
 }
 
-test('tells a secret', async () => {
+test('leaks a secret', async () => {
   await send()
   await ways[process.env['PORTICO_LEAK'] ?? 'nothing']?.()
 })

@@ -1,4 +1,4 @@
-/** A test whose output holds a secret fails, whichever way the secret got there. */
+/** A test whose output contains a secret fails, however the secret got there. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ function runLeaking(leak: string) {
   return { status, stdout }
 }
 
-test('a file that tells nothing passes', () => {
+test('a file that leaks nothing passes', () => {
   const { status, stdout } = runLeaking('nothing')
   assert.is(status, 0, stdout)
   assert.match(stdout, '1 passed, 0 failed')
@@ -35,7 +35,7 @@ for (const [leak, where] of [
   ['child', 'after the child says'],
   ['log', 'kept-log'],
 ] as const)
-  test(`a secret that is ${leak} fails the run, which says where and not what`, () => {
+  test(`a secret that is ${leak} fails the run, which reports the place but not the secret`, () => {
     const { status, stdout } = runLeaking(leak)
     assert.is(status, 1, stdout)
     assert.match(stdout, where)
@@ -44,7 +44,7 @@ for (const [leak, where] of [
     assert.not.match(stdout, /in-a-(header|form|proof|cookie|page)/)
   })
 
-test('what a runner has left that was killed is removed, and nobody else’s', () => {
+test('files of a killed runner are removed, and no others', () => {
   const { pid } = spawnSync(process.execPath, ['-e', ''])
   const folders = [pid, process.pid].map((owner) => mkdtempSync(join(tmpdir(), `portico-secrets-${owner}-`)))
   removeAbandoned()

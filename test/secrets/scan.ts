@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FOLDER_VARIABLE, SECRETS_FILE, SHORTEST_SECRET } from './watch.ts'
 
-/** A secret in an output; says where, and not what. */
+/** A secret in an output: its place, but not its value. */
 export interface Leak {
   readonly output: string
-  /** What stands before it, on the same line. */
+  /** The text before it on the same line. */
   readonly before: string
   readonly length: number
 }
 
-/** The forms in which a secret may stand in a text. */
+/** Returns the forms in which a secret may appear in a text. */
 function formsOf(secret: string): readonly string[] {
   const encoded = encodeURIComponent(secret)
   const base64 = Buffer.from(secret).toString('base64')
@@ -28,7 +28,7 @@ function formsOf(secret: string): readonly string[] {
 const prefixOf = (bytes: Buffer, at: number) => bytes.toString('latin1', at, at + SHORTEST_SECRET)
 const pairAt = (bytes: Buffer, at: number) => ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)
 
-/** A function that finds secrets in outputs, in time that grows with the output alone. */
+/** Returns a function that finds secrets in outputs, in a time that depends only on the size of the output. */
 export function secretFinder(secrets: Iterable<string>): (name: string, output: Buffer) => readonly Leak[] {
   const byPrefix = new Map<string, Set<string>>()
   const isFirstPair = new Uint8Array(65_536)
@@ -59,10 +59,10 @@ export function secretFinder(secrets: Iterable<string>): (name: string, output: 
   }
 }
 
-/** Before the process id of the runner whose it is. */
+/** Prefix of a folder's name, before the process id of the runner. */
 const FOLDER = 'portico-secrets-'
 
-/** Removes what runners have left that were killed. */
+/** Removes the folders of runners that were killed. */
 export function removeAbandoned(): void {
   for (const name of readdirSync(tmpdir())) {
     const [, pid] = /^portico-secrets-(\d+)-/.exec(name) ?? []
@@ -74,18 +74,18 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // It is somebody else's.
+    // The folder belongs to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
-/** Where one test file's secrets and the output of its processes are kept while it runs. */
+/** The secrets of one test file and the output of its processes, which are kept while it runs. */
 export interface SecretWatch {
-  /** For the environment of the test process. */
+  /** Environment of the test process. */
   readonly env: Readonly<Record<string, string>>
-  /** Whether a text holds a secret that the test has used so far. */
+  /** Tells whether a text contains a secret that the test has used so far. */
   isIn(text: string): boolean
-  /** What has leaked into the output of the test process itself, and of those that it started. Ends the watch. */
+  /** Returns the leaks in the output of the test process and of the processes that it started. Ends the watch. */
   leaks(output: string): readonly Leak[]
 }
 
@@ -104,7 +104,7 @@ export function watchSecrets(): SecretWatch {
   }
 }
 
-/** The last line may be cut short: the process may have been killed. */
+/** The last line may be incomplete, because the process may have been killed. */
 function secretsIn(folder: string): readonly string[] {
   const file = join(folder, SECRETS_FILE)
   if (!existsSync(file)) return []
@@ -114,7 +114,7 @@ function secretsIn(folder: string): readonly string[] {
     .map((line) => JSON.parse(line) as string)
 }
 
-/** One line for each of the first leaks, without the secrets. */
+/** Returns one line for each of the first leaks, without the secrets. */
 export const leakLines = (leaks: readonly Leak[]): string =>
   leaks
     .slice(0, 5)

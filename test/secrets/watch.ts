@@ -1,9 +1,9 @@
 /**
- * Loaded before each test file (test/run.ts): keeps the secrets that a test uses and the output of the processes that it
- * starts, in a folder that the runner reads once the file has ended. A secret in any output fails the file.
+ * Loaded before each test file (test/run.ts). Writes the secrets that a test uses, and the output of the processes that
+ * it starts, to a folder that the runner reads after the file has ended. A secret in any output fails the file.
  *
- * Secrets are known by themselves: helpers that make one call `secret`, and credentials in the headers and forms of any
- * request that this process sends or receives are noticed.
+ * Helpers that make a secret register it by calling `secret`. Credentials in the headers and forms of any request that
+ * this process sends or receives are registered automatically.
  */
 import processes, { type ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
@@ -13,19 +13,19 @@ import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
-/** Names the folder to the test process. */
+/** Environment variable with the folder, for the test process. */
 export const FOLDER_VARIABLE = 'PORTICO_TEST_SECRETS'
-/** File of the folder that has one secret a line, as JSON; all others are output. */
+/** File in the folder with one secret a line, as JSON; all other files are output. */
 export const SECRETS_FILE = 'secrets'
-/** Shorter ones may stand in a text by chance; what tests make up by hand to be refused is shorter, too. */
+/** Shorter secrets may occur in a text by chance. Made-up secrets that tests expect to be refused are shorter, too. */
 export const SHORTEST_SECRET = 12
-/** Of each stream; a leak shows early, and some streams are packs of git. */
+/** The most bytes of a stream that are kept. A leak shows early, and some streams are packs of git. */
 const MOST_BYTES = 8 * 1024 * 1024
 
 const folder = process.env[FOLDER_VARIABLE]
 const known = new Set<string>()
 
-/** Notes a secret that a test uses; gives it back. */
+/** Registers a secret that a test uses, and returns it. */
 export function secret<Text extends string>(text: Text): Text {
   if (folder === undefined || text.length < SHORTEST_SECRET || known.has(text)) return text
   known.add(text)
@@ -35,7 +35,7 @@ export function secret<Text extends string>(text: Text): Text {
 
 let streams = 0
 
-/** Makes a function that takes the output of one process, or one log, piece by piece. */
+/** Returns a function that takes the output of one process, or one log, in pieces. */
 export function outputWatch(name: string): (piece: string | Uint8Array) => void {
   streams += 1
   const file = folder && join(folder, `${name.replace(/[^\w.-]/g, '_').slice(-60)}-${streams}`)
@@ -47,7 +47,7 @@ export function outputWatch(name: string): (piece: string | Uint8Array) => void 
   }
 }
 
-/** Sees what a stream reads without taking it from whom it is for. */
+/** Copies a stream's data without taking it from its reader. */
 function see(stream: Readable, watch: (piece: string | Uint8Array) => void): void {
   const push = stream.push.bind(stream)
   stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
@@ -58,10 +58,10 @@ function see(stream: Readable, watch: (piece: string | Uint8Array) => void): voi
 
 const nameOf = (file = 'process'): string => file.split('/').at(-1) ?? file
 
-/** Commands that tell a secret to whoever started them; what becomes of that is output, and is looked at. */
+/** Commands that print a secret to their caller. The caller's own output is still searched. */
 function tellsItsStarter(name: string, args: readonly string[]): boolean {
-  // git repeats the URL that it was given, kubectl gives a token to who asks for one, and the conformance suite gives the
-  // client that it tests the secrets that it has made up, and tells what it sent.
+  // git repeats the URL that it was given, and kubectl prints a token that was requested. The conformance suite passes
+  // its made-up secrets to the client under test, and prints its requests.
   return name === 'git' || / create token |conformance\S* client /.test(args.join(' '))
 }
 
@@ -82,7 +82,7 @@ function keepOutput(file: string, args: readonly string[], { stdout, stderr }: O
       outputWatch(`${name}-${from}`)(text)
 }
 
-/** The calls that wait for the process, which tell nobody else of it. */
+/** The synchronous calls, which publish no event on the diagnostics channel. */
 function watchWaitedFor(): void {
   const { spawnSync, execFileSync, execSync } = processes
   const argsIn = (given: readonly unknown[]) => (Array.isArray(given[0]) ? (given[0] as string[]) : [])
@@ -114,14 +114,14 @@ function kept(file: string, args: readonly string[], run: () => unknown): unknow
 
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', 'dpop'])
 
-/** Notes a credential. */
+/** Registers a credential. */
 function noteCredential(credential: string): void {
   secret(credential)
-  // Its last part is the signature of a JWT: of no use without the others, and never to be shown either.
+  // Its last part is the signature of a JWT, which is useless without the others but must not be printed either.
   if (credential.startsWith('eyJ')) secret(credential.split('.')[2] ?? '')
 }
 
-/** Notes the credential of a header; of HTTP Basic the password as well (RFC 7617, form-encoded by RFC 6749). */
+/** Registers the credential of a header, and the password of HTTP Basic (RFC 7617, form-encoded by RFC 6749). */
 function noteHeader(name: unknown, value: unknown): void {
   if (typeof name !== 'string' || typeof value !== 'string' || !CREDENTIALS.has(name.toLowerCase())) return
   const kind = name.toLowerCase()
@@ -136,18 +136,20 @@ function noteHeader(name: unknown, value: unknown): void {
   secret(new URLSearchParams(`password=${password}`).get('password') ?? '')
 }
 
-/** Fields of forms that are credentials: client authentication, grants, tokens to be exchanged or asked about. */
+/** Form fields with credentials: client authentication, grants, and tokens for exchange or introspection. */
 const FIELDS = new Set([
   ...['client_secret', 'client_assertion', 'password', 'code', 'code_verifier', 'refresh_token'],
   ...['subject_token', 'actor_token', 'assertion', 'token'],
-  // What people enter here: a key of their own, or a token of a cluster.
+  // Fields in which people enter a key of their own or a cluster's token.
   'key',
 ])
 const FORM = 'application/x-www-form-urlencoded'
-/** A form that is larger is none of a token endpoint. */
+/** A larger form was not sent to a token endpoint. */
 const LARGEST_FORM = 64 * 1024
 
-/** Notes the credentials of a form; one that comes in pieces is read by those that are whole fields. */
+/**
+ * Registers the credentials of a form. Of a form that arrives in pieces, only fields that are complete in one are read.
+ */
 function noteForm(piece: string | Uint8Array): void {
   if (piece.length > LARGEST_FORM) return
   const text = typeof piece === 'string' ? piece : Buffer.from(piece).toString()
@@ -181,7 +183,7 @@ function noteReceived({ request }: { readonly request: IncomingMessage }): void 
 if (folder !== undefined) {
   subscribe('child_process', (message) => {
     const { process: child } = message as { readonly process: ChildProcess }
-    // Its streams are made a moment later, and before anything can be read.
+    // Its streams are created a moment later, before anything can be read.
     process.nextTick(() => watchProcess(child))
   })
   watchWaitedFor()

@@ -1,8 +1,7 @@
 /**
- * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file),
- * `helm`, `dns` (CoreDNS), `pause`, `flux-apply` (Flux's library by which it applies and judges), and what `make
- * gitops` syncs with: `flux` (its kustomize-controller) and `argo-cd` (its application controller and repository server
- * in one file).
+ * The programs that are built from our Go modules: `kube` (a Kubernetes control plane and node in one file), `helm`,
+ * `dns` (CoreDNS), `pause`, `flux-apply` (the library with which Flux applies and judges objects), and the tools of
+ * `make gitops`: `flux` (its kustomize-controller) and `argo-cd` (its application controller and repository server).
  */
 import { existsSync, globSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,17 +11,17 @@ import { run } from './program.ts'
 
 interface GoModule {
   readonly folder: string
-  /** Files of the folder that the program is made of; all of them where it is not said. */
+  /** Files of the folder from which the program is built; default all of them. */
   readonly files?: readonly string[]
-  /** Leading part of the program's file name. */
+  /** Prefix of the program's file name. */
   readonly prefix: string
   /** Arguments of `go list` and `go build`. */
   readonly flags?: readonly string[]
   readonly linker: string
   readonly env: Readonly<Record<string, string>>
-  /** Where it is not the folder's own. */
+  /** The Go module's file, if it is not go.mod. */
   readonly package?: string
-  /** Files that hold the definitions of its kinds, by patterns in folders of modules `path@version`. */
+  /** Files with the program's CRDs, as patterns in folders of modules `path@version`. */
   readonly crds?: Readonly<Record<string, string>>
 }
 
@@ -35,7 +34,7 @@ const FLUX = 'github.com/fluxcd/kustomize-controller'
 const FLUX_SOURCES = 'github.com/fluxcd/source-controller'
 const ARGO_CD = 'github.com/argoproj/argo-cd/v3'
 
-/** The version of a module that a program is built of, as its go.mod has it. */
+/** Returns the version of a module that a program is built with, from its go.mod. */
 function versionIn(folder: string, module: string): string {
   const lines = readFileSync(join(folder, 'go.mod'), 'utf8').split('\n')
   const [, version] =
@@ -51,7 +50,7 @@ function versionIn(folder: string, module: string): string {
   return version
 }
 
-/** What `make gitops` syncs with. */
+/** The tools of `make gitops`. */
 export const fluxVersion = () => versionIn(join(tests, 'e2e/go/flux'), FLUX)
 export const argoCdVersion = () => versionIn(join(tests, 'e2e/go/argo-cd'), ARGO_CD)
 
@@ -73,7 +72,7 @@ function moduleOf(name: GoProgram): GoModule {
       const version = fluxVersion()
       const crds = {
         [`${FLUX}@${version}`]: 'config/crd/bases/*.yaml',
-        // It does not start without any kind of source that it knows.
+        // Flux does not start if the CRD of one of its kinds of source is missing.
         [`${FLUX_SOURCES}@${version}`]: 'config/crd/bases/*.yaml',
       }
       return { ...plain('e2e/go/flux'), prefix: `flux-${version}`, package: FLUX, crds }
@@ -88,27 +87,27 @@ function moduleOf(name: GoProgram): GoModule {
   }
 }
 
-/** Where the program is once it is built. */
+/** Returns the path of the program after its build. */
 export function goProgramPath(name: GoProgram): string {
   const { folder, prefix, files = readdirSync(folder) } = moduleOf(name)
   const paths = files.toSorted().map((file) => join(folder, file))
   return join(cacheFolder(), `${prefix}-${digestOf(paths, 12)}`)
 }
 
-/** Path of the program. Throws where set-up has not run. */
+/** Returns the path of the program. Throws if set-up has not run. */
 export function goProgram(name: GoProgram): string {
   const path = goProgramPath(name)
   if (!existsSync(path)) throw new Error(`no ${path}: \`make test\` builds it, and so does \`node test/setup/run.ts\``)
   return path
 }
 
-/** Path of the definitions of a program's kinds, of one that has any. */
+/** Returns the path of a program's CRDs, if it has any. */
 export const goProgramCrds = (name: GoProgram): string => `${goProgram(name)}.yaml`
 
-/** Builds the program; to be called by the holder of the lock alone. */
+/** Builds the program. Only the holder of the lock may call it. */
 export async function buildGoProgram(name: GoProgram, progress: (state: string) => void): Promise<void> {
   const { folder, flags = [], linker, env, package: path = '.', crds } = moduleOf(name)
-  // Distributions set GOTOOLCHAIN=local, by which an older Go refuses the module in place of fetching a newer one.
+  // Distributions set GOTOOLCHAIN=local, with which an older Go refuses the module instead of downloading a newer Go.
   const go = { program: 'go', cwd: folder, env: { GOTOOLCHAIN: 'auto', ...env } }
   let modulesFetched = 0
   const listed = await run({ ...go, args: ['list', ...flags, '-deps', path] }, (line) => {

@@ -4,13 +4,13 @@ import { dirname, join, relative, resolve } from 'node:path'
 /** Imports of our files, static and dynamic. */
 const IMPORTS = /\b(?:from|import)\s*\(?\s*['"](\.[^'"]+\.ts)['"]/g
 
-/** Paths, from the root, of these files and of all of ours that they reach, directly or not; the nearest first. */
+/** Returns the paths from the root of these files and of all our files that they reach, the nearest first. */
 export type Reach = (files: readonly string[]) => Set<string>
 
 /**
- * Reads each file below `root` once, for any number of questions.
+ * Reads each file below `root` only once.
  *
- * @param more further files, from the root, that a file reaches, by its text and its path
+ * @param more returns further files, from the root, that a file needs, by its text and its path
  */
 export function importReader(
   root: string,
@@ -34,11 +34,11 @@ export function importReader(
     const found = new Set(
       files.map((file) => relative(root, resolve(root, file))).filter((file) => existsSync(join(root, file))),
     )
-    // A set's iteration comes to what is added meanwhile.
+    // Iterating over a set includes entries that are added meanwhile.
     for (const file of found) for (const target of targetsOf(file)) found.add(target)
     return found
   }
 }
 
-/** What files of this checkout reach by their imports. */
+/** The import graph of this checkout. */
 export const withImports: Reach = importReader(join(import.meta.dirname, '../..'))

@@ -1,7 +1,7 @@
 /**
- * Set-up of the tests: looks what the machine lacks of what they need, says what it is about to do, and does it, one
- * thing after the other, the quick ones first. Whoever needs a thing waits for that thing alone. It is done once on a
- * machine; afterwards it costs the look alone.
+ * Set-up of the tests. Finds out what the tests need and the machine lacks, prints a plan, and carries it out one step
+ * after another, the quick ones first. Each consumer only waits for its own need. A machine is set up once; later runs
+ * only check.
  */
 import { join } from 'node:path'
 import { cacheFolder, removeUnfinished } from './cache.ts'
@@ -19,12 +19,12 @@ import {
 } from './plan.ts'
 import { run } from './program.ts'
 
-/** Between two lines of progress. */
+/** Time between two lines of progress. */
 const TELL_MS = 15_000
-/** Between two looks for what another set-up makes. */
+/** Time between two checks for the result of another set-up. */
 const LOOK_MS = 2_000
 
-/** Says by which things a need can't come here; only the user can bring them. */
+/** An error for needs that only the user can install. */
 export class OutOfReach extends Error {
   readonly lacking: readonly Need[]
 
@@ -35,10 +35,10 @@ export class OutOfReach extends Error {
   }
 }
 
-/** By the names of needs: settles when the thing is there, or with an Error that says why it won't be. */
+/** For each need, a promise that resolves when it is available, or rejects with the reason. */
 export type Arrivals = ReadonlyMap<string, Promise<void>>
 
-/** Brings what is missing of these needs. Throws an Error that says what to do where it can't. */
+/** Provides these needs. Throws an Error that says what to do if it can't. */
 export async function setUp(needs: readonly Need[], machine: Machine = thisMachine()): Promise<void> {
   const refused = refusal(planFor(needs, machine), machine)
   if (refused) throw new Error(refused)
@@ -47,7 +47,7 @@ export async function setUp(needs: readonly Need[], machine: Machine = thisMachi
   if (failed.length > 0) throw new Error([...new Set(failed.map(({ reason }) => (reason as Error).message))].join('\n'))
 }
 
-/** Begins to bring what is missing of these needs; what one of them fails of keeps no other from coming. */
+/** Starts to provide these needs; the failure of one does not stop the others. */
 export function bring(needs: readonly Need[], machine: Machine = thisMachine()): Arrivals {
   const arrivals = new Map<string, Promise<void>>()
   const waited = new Map<Need, PromiseWithResolvers<void>>()
@@ -55,7 +55,7 @@ export function bring(needs: readonly Need[], machine: Machine = thisMachine()):
     const byHand = lackingByHand(need, machine)
     const arrival = Promise.withResolvers<void>()
     arrivals.set(need.name, arrival.promise)
-    // It is nobody's fault where nobody asks.
+    // A rejection that nobody awaits is not an error.
     arrival.promise.catch(() => {})
     if (need.present()) arrival.resolve()
     else if (byHand.length > 0) arrival.reject(new OutOfReach(need, byHand))
@@ -68,7 +68,7 @@ export function bring(needs: readonly Need[], machine: Machine = thisMachine()):
   return arrivals
 }
 
-/** Settles all of them, or throws. */
+/** Waits for all of them; throws if one fails. */
 async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, machine: Machine): Promise<void> {
   const needs = [...waited.keys()]
   const settle = (need: Need, error?: Error) => (error ? waited.get(need)?.reject(error) : waited.get(need)?.resolve())
@@ -81,7 +81,7 @@ async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, m
   }
   await locked(join(cacheFolder(), 'setup.lock'), waiting, async () => {
     clearInterval(looks)
-    // Whoever held the lock before may have done some or all of it.
+    // The previous holder of the lock may have done some or all of it.
     const plan = planFor(needs, machine)
     for (const need of needs) if (![...plan.made, ...plan.installed].includes(need)) settle(need)
     if (plan.made.length + plan.installed.length === 0) return
@@ -94,7 +94,7 @@ async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, m
   }).finally(() => clearInterval(looks))
 }
 
-/** Says whether all has come. */
+/** Prints whether everything is available. */
 async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?: Error) => void): Promise<boolean> {
   const failed = new Map<Need, Error>()
   const fail = (need: Need, error: Error) => {
@@ -122,7 +122,7 @@ const elapsed = (since: number) => {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
 }
 
-/** Does one thing, says now and then what it is at, and how it ended. */
+/** Carries out one step, and prints its progress and result. */
 async function told(name: string, work: Need['make']): Promise<void> {
   const started = performance.now()
   console.log(`→ ${name}`)

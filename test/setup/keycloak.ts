@@ -1,4 +1,4 @@
-/** Keycloak, as its makers publish it in the Maven repository. */
+/** Keycloak from its makers' release in the Maven repository. */
 import { createHash } from 'node:crypto'
 import { createReadStream, existsSync, mkdirSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -8,17 +8,17 @@ interface KubernetesBuild {
   readonly linker: string
 }
 
-/** The newest that can be had is built by `newest.mod`. CI runs on it. */
+/** The newest available version, which CI runs on, is built with `newest.mod`. */
 const NEWEST = '1.37.2'
-/** The one before is built by `go.mod`. */
+/** The version before it is built with `go.mod`. */
 const BEFORE = '1.36.3'
-/** The oldest that the chart allows is built by `oldest.mod`. `providerless` leaves out what it had of clouds. */
+/** The oldest version that the chart allows is built with `oldest.mod`; `providerless` leaves out its cloud providers. */
 const OLDEST = '1.29.15'
 
 export const KUBERNETES_VERSIONS = [NEWEST, BEFORE, OLDEST] as const
 type KubernetesVersion = (typeof KUBERNETES_VERSIONS)[number]
 
-/** The version that was asked for; the newest where none was. Throws an Error that names those that there are. */
+/** Returns the requested version, by default the newest. Throws an Error that lists the versions if it is unknown. */
 export function kubernetesVersion(asked = process.env['K8S']): KubernetesVersion {
   if (!asked) return NEWEST
   const found = KUBERNETES_VERSIONS.find((version) => version === asked || version.startsWith(`${asked}.`))

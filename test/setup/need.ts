@@ -1,20 +1,20 @@
 /** Something that tests use and that a machine may lack. */
 export interface Need {
-  /** How people call it. */
+  /** The name for people. */
   readonly name: string
   readonly present: () => boolean
-  /** Debian packages that bring it; empty where none does. */
+  /** Debian packages that contain it; empty if there are none. */
   readonly debian: readonly string[]
-  /** Ubuntu has it as a snap alone, which sees no temporary folders. */
+  /** On Ubuntu it is only available as a snap, which cannot read temporary folders. */
   readonly notOnUbuntu?: boolean
-  /** The same for Homebrew, where its formulae have other names. */
+  /** Homebrew formulae, if their names differ. */
   readonly brew?: readonly string[]
-  /** What to get where no package brings it. */
+  /** What the user has to get if no package contains it. */
   readonly hint?: string
-  /** Makes it here, in place of a package; `progress` takes what it is at. Throws with the output of what failed. */
+  /** Makes it here, without a package, and reports to `progress`. Throws with the output of a failed command. */
   readonly make?: (progress: (state: string) => void) => Promise<void>
-  /** Minutes on two cores that `make` takes. */
+  /** Minutes that `make` takes on two cores. */
   readonly minutes?: number
-  /** What `make` can't do without. */
+  /** The needs of `make`. */
   readonly by?: readonly Need[]
 }

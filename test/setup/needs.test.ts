@@ -6,7 +6,7 @@ import { NEEDS, needsOf } from './needs.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** What every machine has on which `make` and npm run, and `dpkg-query`, which is asked only where there is one. */
+/** Programs that every machine with `make` and npm has, and `dpkg-query`, which is only called if it exists. */
 const EVERYWHERE = new Set([
   'chown',
   'dpkg-query',

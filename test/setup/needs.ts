@@ -1,4 +1,4 @@
-/** What the tests need of a machine, by the file that uses it. */
+/** The needs of the tests, by the file that uses them. */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import type { Need } from './need.ts'
 import { programPath } from './program.ts'
 import { hasPythonWith, makePythonWith, type PythonSet } from './python.ts'
 
-/** A command that has a Debian package, mostly of the same name. */
+/** A command with a Debian package, usually of the same name. */
 const program = (name: string, debian = name, brew = debian): Need => ({
   name,
   present: () => programPath(name) !== undefined,
@@ -18,9 +18,9 @@ const program = (name: string, debian = name, brew = debian): Need => ({
   brew: [brew],
 })
 
-/** Folders where distributions have the plugins of container networks. */
+/** Folders in which distributions install CNI plugins. */
 export const CNI_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni']
-/** Commands by which Chromium goes, or the Chrome that is built from it. */
+/** Commands that start Chromium, or Chrome. */
 export const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 export const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
 
@@ -48,7 +48,7 @@ const go: Need = {
   hint: 'from https://go.dev/dl, or `golang-go` of Debian 13 and Ubuntu 24.04',
 }
 
-/** Since 1.21 an older Go fetches the newer one that a module asks for. */
+/** Since 1.21, an older Go downloads the newer one that a module requires. */
 function hasGo(): boolean {
   const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' })
   const minor = /^go1\.(\d+)/.exec(stdout ?? '')?.[1]
@@ -64,11 +64,13 @@ const goNeed = (name: GoProgram, shown: string, minutes: number): Need => ({
   by: [go],
 })
 
-/** Components of a control plane; KUBEBUILDER_ASSETS may name a folder with one file each (the envtest convention). */
+/**
+ * Components of a control plane. KUBEBUILDER_ASSETS may name a folder with one file for each (the envtest convention).
+ */
 export const CONTROL_PLANE = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] as const
 export const NODE = [...CONTROL_PLANE, 'kube-scheduler', 'kubelet', 'kube-proxy'] as const
 
-/** The folder that KUBEBUILDER_ASSETS names, where it has these components and nobody asks for a version. */
+/** Returns KUBEBUILDER_ASSETS if it has these components and no version was requested. */
 export function assetsWith(components: readonly string[]): string | undefined {
   const folder = process.env['K8S'] ? undefined : process.env['KUBEBUILDER_ASSETS']
   return folder && components.every((name) => existsSync(join(folder, name))) ? folder : undefined
@@ -76,7 +78,7 @@ export function assetsWith(components: readonly string[]): string | undefined {
 
 const kubernetes = (components: readonly string[]): Need => ({
   ...goNeed('kube', '', 8),
-  // A version that there is none of is told where somebody asks for it.
+  // An unknown version is reported where the version is used.
   get name() {
     return `Kubernetes ${kubernetesVersion()}, built from its Go modules`
   },
@@ -118,7 +120,7 @@ const containerNode: readonly Need[] = [
   },
 ]
 
-/** A file that starts a program, or reads a file of the system, has its line here; needs.test.ts holds that. */
+/** A file that starts a program, or reads a system file, has an entry here; needs.test.ts checks that. */
 export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'build/image/portico.ts': [
     git,
@@ -156,14 +158,14 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/support/telemetry/prometheus-server.ts': [program('prometheus'), program('promtool', 'prometheus')],
 }
 
-/** By what these import, the needs of `make e2e`. */
+/** The needs of `make e2e` are those of the files that these import. */
 export const E2E_FILES = [
   'test/e2e/inside.ts',
   'test/support/operator/e2e-cluster.ts',
   'test/support/identity/keycloak.ts',
 ] as const
 
-/** What these files, and those that they import, need; each once. */
+/** Returns the needs of these files and of those that they import, each once. */
 export function needsOf(files: readonly string[]): Need[] {
   const found = new Map<string, Need>()
   for (const file of withImports(files)) for (const need of NEEDS[file] ?? []) found.set(need.name, need)

@@ -1,21 +1,21 @@
 import { existsSync, readFileSync } from 'node:fs'
 import type { Need } from './need.ts'
 
-/** As far as set-up asks. */
+/** The properties of a machine on which set-up depends. */
 export interface Machine {
   readonly isRoot: boolean
   readonly packages: 'apt' | 'brew' | undefined
   readonly isUbuntu?: boolean
 }
 
-/** This machine. Debian, Ubuntu and what derives from them have /etc/debian_version. */
+/** This machine. Debian, Ubuntu and their derivatives have /etc/debian_version. */
 export const thisMachine = (): Machine => ({
   isRoot: process.getuid?.() === 0,
   packages: existsSync('/etc/debian_version') ? 'apt' : process.platform === 'darwin' ? 'brew' : undefined,
   isUbuntu: existsSync('/etc/os-release') && /^ID=ubuntu$/m.test(readFileSync('/etc/os-release', 'utf8')),
 })
 
-/** What set-up has to do: what packages bring, what is made here, what nobody but the user can bring. */
+/** The steps of set-up: packages to install, things to make, and things that only the user can install. */
 export interface Plan {
   readonly installed: readonly Need[]
   readonly made: readonly Need[]
@@ -29,11 +29,11 @@ function packagesOf(need: Need, { packages, isUbuntu }: Machine): readonly strin
 
 const sorted = (names: readonly string[]) => [...new Set(names)].sort()
 
-/** Names of the packages of a plan. */
+/** Returns the names of the packages of a plan. */
 export const packageNames = (plan: Plan, machine: Machine): string[] =>
   sorted(plan.installed.flatMap((need) => packagesOf(need, machine)))
 
-/** What is missing of these needs, and how it comes here. */
+/** Returns which of these needs are missing, and how each is provided. */
 export function planFor(needs: readonly Need[], machine: Machine): Plan {
   const missing = needs.filter((need) => !need.present())
   const made = missing.filter((need) => need.make)
@@ -45,13 +45,13 @@ export function planFor(needs: readonly Need[], machine: Machine): Plan {
 
 const installsItself = ({ isRoot, packages }: Machine) => isRoot && packages === 'apt'
 
-/** What the user has to bring before a need can come here; empty where set-up does it all, or where it is there. */
+/** Returns what the user has to install before a need can be provided; empty if there is nothing. */
 export function lackingByHand(need: Need, machine: Machine): readonly Need[] {
   const { installed, byHand } = planFor([need], machine)
   return installsItself(machine) ? byHand : [...installed, ...byHand]
 }
 
-/** The command that brings one thing, or where to get it. */
+/** Returns the command that installs one thing, or where to get it. */
 export function remedy(need: Need, machine: Machine): string {
   const packages = packagesOf(need, machine)
   return packages.length > 0 ? installation(packages, machine) : (need.hint ?? 'put it into a folder of the PATH')
@@ -59,7 +59,7 @@ export function remedy(need: Need, machine: Machine): string {
 
 const MINUTES_OF_PACKAGES = 1
 
-/** Says what set-up is about to do and how long it takes. */
+/** Returns a description of the plan with its duration. */
 export function announcement(plan: Plan, machine: Machine): string {
   const packages = packageNames(plan, machine)
   const minutes =
@@ -72,7 +72,7 @@ export function announcement(plan: Plan, machine: Machine): string {
   ].join('\n')
 }
 
-/** Says what to do where set-up can't go on by itself; undefined where it can. */
+/** Returns instructions for the user if set-up can't continue by itself, or undefined. */
 export function refusal(plan: Plan, machine: Machine): string | undefined {
   const packages = packageNames(plan, machine)
   const lines: string[] = []

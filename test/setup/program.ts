@@ -4,7 +4,7 @@ import { setPriority } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { takeEnded } from './runner/cpu.ts'
 
-/** Path of a program, as the shell finds it; undefined where the machine has none of that name. */
+/** Returns the path of a program, as the shell finds it, or undefined if it is not installed. */
 export function programPath(name: string): string | undefined {
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     const path = join(folder, name)
@@ -23,14 +23,14 @@ export interface Command {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Tests run beside it and have deadlines: a process of theirs gets three times its share of a core. */
+/** Tests run at the same time and have deadlines, so each of their processes gets three times the share of a core. */
 const NICENESS = 5
-/** The last of a program's output that an error shows. */
+/** The part of a program's last output that an error shows. */
 const SHOWN = 4000
 
 /**
- * Runs a program to its end and gives its standard output; `line` gets each line of both outputs as it comes. Throws
- * with the end of the output when it fails. The program ends with this process where a signal ends that.
+ * Runs a program and returns its standard output. `line` gets each line of both outputs as it arrives. Throws with the
+ * end of the output if the program fails. If a signal ends this process, the program ends with it.
  */
 export async function run(
   { program, args, cwd, env }: Command,
@@ -40,7 +40,7 @@ export async function run(
   try {
     if (child.pid !== undefined) setPriority(child.pid, NICENESS)
   } catch {
-    // It is over already.
+    // The program has already ended.
   }
   let output = ''
   let end = ''
@@ -70,7 +70,7 @@ export async function run(
       child.once('error', reject)
       child.once('close', (exit, signal) => resolve(exit ?? signal))
     })
-    // No test file's seconds are these.
+    // This time does not count for any test file.
     takeEnded()
     if (code !== 0) throw new Error(`\`${[program, ...args].join(' ')}\` ended with ${code}:\n${end.trimEnd()}`)
     return output

@@ -1,4 +1,4 @@
-/** Python environments: one for each set of packages that tests use together. */
+/** Python environments, one for each set of packages that tests use together. */
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cacheFolder, digestOf, workFolder } from './cache.ts'
@@ -13,14 +13,14 @@ const folderOf = (set: PythonSet) => join(cacheFolder(), 'python', `${set}-${dig
 
 export const hasPythonWith = (set: PythonSet): boolean => existsSync(folderOf(set))
 
-/** Path of the Python that has these packages. Throws where set-up has not run. */
+/** Returns the path of the Python with these packages. Throws if set-up has not run. */
 export function pythonWith(set: PythonSet): string {
   if (!hasPythonWith(set))
     throw new Error(`no ${folderOf(set)}: \`make test\` makes it, and so does \`node test/setup/run.ts\``)
   return join(folderOf(set), 'bin', 'python')
 }
 
-/** Makes the environment, whole or not at all; to be called by the holder of the lock alone. */
+/** Creates the environment atomically. Only the holder of the lock may call it. */
 export async function makePythonWith(set: PythonSet, progress: (state: string) => void): Promise<void> {
   const draft = join(workFolder(), 'environment')
   await run({ program: 'python3', args: ['-m', 'venv', draft] })
@@ -33,7 +33,7 @@ export async function makePythonWith(set: PythonSet, progress: (state: string) =
   try {
     renameSync(draft, folderOf(set))
   } catch (error) {
-    // An older checkout makes it without the lock.
+    // An older checkout creates the environment without the lock.
     if (!hasPythonWith(set)) throw error
   }
 }

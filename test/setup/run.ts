@@ -1,4 +1,4 @@
-/** Set-up alone, for the tests whose path holds one of the words, or for all: `node test/setup/run.ts cluster`. */
+/** Runs set-up alone, for all tests or those whose path contains one of the words: `node test/setup/run.ts cluster`. */
 import { setUp } from './index.ts'
 import { needsOf } from './needs.ts'
 import { testFiles } from './test-files.ts'

@@ -10,7 +10,7 @@ import { locked } from './lock.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** Stands for a Go that builds until the file `gate` is there, and notes each build with its process. */
+/** A Go that builds until the file `gate` exists, and logs each build with its process id. */
 const GO = `#!/bin/sh
 home=$(dirname "$0")/..
 case $1 in
@@ -25,7 +25,7 @@ case $1 in
 esac
 `
 
-/** A machine of its own: an empty cache, and programs of ours before those of the real one. */
+/** A simulated machine: an empty cache, and our programs before the real ones. */
 function bareMachine(programs: Readonly<Record<string, string>>, path = process.env['PATH'] ?? '') {
   const folder = temporaryFolder({ 'bin/.keep': '' })
   for (const [name, script] of Object.entries(programs)) chmodSync(folder.write(`bin/${name}`, script), 0o755)
@@ -77,14 +77,14 @@ class Script {
   }
 
   async end(): Promise<string> {
-    await eventually('it ends', () => this.#end !== undefined)
+    await eventually('the process has ended', () => this.#end !== undefined)
     return this.#end as string
   }
 }
 
 const SET_UP = 'test/setup/run.ts'
 
-/** Whether it runs; a process that ended and that nobody has asked after has no command line. */
+/** Tells whether a process runs. An ended process that nobody has waited for has no command line. */
 function isAlive(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== ''
@@ -113,14 +113,14 @@ test('two concurrent set-ups build once: the second waits for the first, and a t
 test('a killed set-up leaves no lock and no half-built program behind', async () => {
   using machine = bareMachine({ go: GO })
   const killed = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('it builds', () => machine.builds().length === 1)
+  await eventually('the build runs', () => machine.builds().length === 1)
   killed.child.kill('SIGKILL')
   assert.is(await killed.end(), 'SIGKILL')
   const next = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('the next one builds', () => machine.builds().length === 2)
+  await eventually('the next build runs', () => machine.builds().length === 2)
   machine.write('gate', '')
   assert.is(await next.end(), '0', next.output)
-  // The build that lost its parent has nowhere to write any more.
+  // The build, whose parent is gone, can no longer write.
   await eventually('no build is left', () => !machine.builds().some(isAlive))
   assert.is(machine.kept().length, 1)
 })
@@ -128,7 +128,7 @@ test('a killed set-up leaves no lock and no half-built program behind', async ()
 test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async () => {
   using machine = bareMachine({ go: GO })
   const stopped = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('it builds', () => machine.builds().length === 1)
+  await eventually('the build runs', () => machine.builds().length === 1)
   stopped.child.kill('SIGTERM')
   assert.is(await stopped.end(), '1')
   await eventually('no build is left', () => !machine.builds().some(isAlive))
@@ -142,7 +142,7 @@ test('one', () => {})
 test.run()
 `
 
-/** A file of a machine's folder that needs Kubernetes. */
+/** A file in a machine's folder that needs Kubernetes. */
 const onCluster = ({ path }: TemporaryFolder) => `import { test } from ${JSON.stringify(uvu)}
 import { kubernetes } from '${relative(path, join(root, 'test/cluster/support/binary.ts'))}'
 test('one', () => void kubernetes())
@@ -155,7 +155,7 @@ test('files without needs run during set-up, and the others wait for what they n
   machine.write('on-cluster.test.ts', onCluster(machine))
   const all = machine.run('test/run.ts', [], { TEST_FILES: join(machine.path, '*.test.ts') })
   await all.says('free.test.ts (1 passed')
-  await eventually('it builds', () => machine.builds().length === 1)
+  await eventually('the build runs', () => machine.builds().length === 1)
   assert.not.match(all.output, 'Set-up is done')
   machine.write('gate', '')
   assert.is(await all.end(), '0', all.output)
@@ -243,7 +243,7 @@ writeFileSync('${join(machine.path, 'pid')}', String(process.pid))
   )
   const stopped = machine.run('test/run.ts', [], { TEST_FILES: file })
   const pid = () => (existsSync(join(machine.path, 'pid')) ? readFileSync(join(machine.path, 'pid'), 'utf8') : '')
-  await eventually('the file is at work', () => pid() !== '')
+  await eventually('the file runs', () => pid() !== '')
   stopped.child.kill('SIGTERM')
   assert.is(await stopped.end(), '1')
   await eventually('the file has ended', () => !isAlive(Number(pid())))

@@ -41,9 +41,7 @@ export interface GitOpsTool {
   stop(): Promise<void>
 }
 
-/**
- * Makes an account with all rights, and a kubeconfig for it; gives the file and the name by which requests are audited.
- */
+/** Makes an account with all rights, and a kubeconfig for it; gives the file and the name by which requests are audited. */
 export function accountFor(namespace: string, name: string, folder: string) {
   apply('default', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
   apply(

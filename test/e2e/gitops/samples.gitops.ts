@@ -1,6 +1,6 @@
 /**
- * Argo CD and Flux, as they are released, sync the samples on a node: `make gitops`. Both find them as they should be,
- * heal what a hand changes, and write nothing for a minute of idling (`GITOPS_SECONDS=600` for ten).
+ * Argo CD and Flux, as they are released, sync the samples on a node: `make gitops`. Both find them as they should be, heal
+ * what a hand changes, and write nothing for a minute of idling (`GITOPS_SECONDS=600` for ten).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'

@@ -1,7 +1,7 @@
 /**
  * Enterprise-managed authorization with Keycloak on either side. It redeems ID-JAGs for the gateway as a backend's
- * authorization server does. It makes none: those for the gateway's own authorization server are signed here, by a key
- * of the realm and about a person of it.
+ * authorization server does. It makes none: those for the gateway's own authorization server are signed here, by a key of the
+ * realm and about a person of it.
  */
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -132,9 +132,7 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
   }
 })
 
-/**
- * Adds a signing key to the realm, behind those that it signs with itself; gives what signs by it in the realm's name.
- */
+/** Adds a signing key to the realm, behind those that it signs with itself; gives what signs by it in the realm's name. */
 async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const pem = secret(privateKey.export({ type: 'pkcs8', format: 'pem' }) as string)

@@ -1,6 +1,6 @@
 /**
- * One Keycloak for the test files that are loaded into this process one behind the other: the first starts it, the last
- * ends it. It answers at every address of the node, and names its issuer by the one that it is asked at.
+ * One Keycloak for the test files that are loaded into this process one behind the other: the first starts it, the last ends
+ * it. It answers at every address of the node, and names its issuer by the one that it is asked at.
  */
 import * as assert from 'uvu/assert'
 import { type Keycloak, startKeycloak } from '../../support/identity/keycloak.ts'

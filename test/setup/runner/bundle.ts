@@ -1,4 +1,4 @@
-/** What is made of this checkout for a run of many files, which pays for it, and removed at the end. */
+/** Bundles that are made once for a run of many files and removed at its end. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,16 +8,16 @@ import { withImports } from '../imports.ts'
 import { MODULES_VARIABLE } from './loaded-modules.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
-/** Whoever imports this starts `portico` as a process. */
+/** A file that imports this starts `portico` as a process. */
 const STARTER = 'test/support/portico-program.ts'
-/** Below that many files the sources are started sooner than a bundle is made. */
+/** For fewer files, starting from sources is faster than making a bundle. */
 const LEAST_STARTERS = 5
-/** Below that many files all modules are loaded sooner than others are written in their place. */
+/** For fewer files, loading all modules is faster than writing their replacements. */
 const LEAST_FILES = 10
 
 /**
- * Bundles this checkout where enough of the files start it, and writes the modules that test files load in place of
- * others (modules.ts); the environment names both.
+ * Bundles this checkout if enough of the files start it, and writes the replacements of modules that test files load
+ * (modules.ts). The environment names both.
  */
 export async function makeFor(files: readonly string[]): Promise<void> {
   const starters = files.filter((file) => withImports([file]).has(STARTER))
@@ -27,7 +27,7 @@ export async function makeFor(files: readonly string[]): Promise<void> {
   ])
 }
 
-/** Has a script write a new folder, and names that, or a file in it, in the environment. */
+/** Runs a script that writes a new folder, and puts the path of that, or of a file in it, in the environment. */
 async function make(script: string, variable: string, file = ''): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'portico-bundle-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))

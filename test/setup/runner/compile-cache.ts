@@ -1,16 +1,16 @@
 /**
- * Node keeps the modules that the tests load, without their types and compiled, by their paths and texts:
- * https://nodejs.org/api/module.html#module-compile-cache. Modules that no test loads any more stay there, so that the
- * folder begins anew once it has grown.
+ * Node's cache of the compiled modules of the tests, by their paths and texts:
+ * https://nodejs.org/api/module.html#module-compile-cache. Node never removes unused modules, so that the folder is
+ * emptied once it has grown.
  */
 import { globSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../cache.ts'
 
-/** One checkout has about 3,000. */
+/** One checkout has about 3,000 modules. */
 const MOST_FILES = 30_000
 
-/** For the environment of test files, and of the processes that they start. */
+/** Environment of test files and of their processes. */
 export function compileCache(): Readonly<Record<string, string>> {
   const given = process.env['NODE_COMPILE_CACHE']
   if (given !== undefined) return { NODE_COMPILE_CACHE: given }

@@ -1,21 +1,21 @@
-/** CPU seconds of a process and of all that it starts, as Linux shows them; elsewhere they are unknown. */
+/** Measures CPU seconds of a process and its descendants on Linux; elsewhere they are unknown. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** The kernel shows times to programs in hundredths of a second, whatever it counts in. */
+/** The kernel reports times to programs in hundredths of a second, whatever its own tick is. */
 const TICKS = 100
-/** Between two looks at processes. What one uses after the last look, and nobody waits for, is not counted. */
+/** Time between two samples. CPU time after the last sample of a process that nobody waits for is not counted. */
 const LOOK_MS = 1_000
 
 interface Times {
   readonly parent: number
-  /** Distinguishes processes that had the same number one after the other. */
+  /** Distinguishes processes that had the same id one after another. */
   readonly started: string
-  /** Its own, and those of its children that have ended and that it has waited for, and theirs. */
+  /** CPU time of the process, and of its descendants that have ended and were waited for. */
   readonly seconds: number
   readonly ofChildren: number
 }
 
-/** proc(5): the name of the program stands in brackets and may hold any; behind them is the third field. */
+/** proc(5): the program's name is in parentheses and may contain any character; the third field follows them. */
 function timesOf(pid: number | 'self'): Times | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -41,8 +41,8 @@ function timesOf(pid: number | 'self'): Times | undefined {
 let counted = timesOf('self')?.ofChildren ?? 0
 
 /**
- * CPU seconds of the children of this process that have ended since the last call, and of those that they have waited
- * for; undefined where that is unknown. To be called each time one has ended.
+ * Returns the CPU seconds of this process's children that have ended since the last call, and of the descendants that
+ * they waited for, or undefined if unknown. Call it each time a child has ended.
  */
 export function takeEnded(): number | undefined {
   const now = timesOf('self')?.ofChildren
@@ -56,7 +56,7 @@ interface Member extends Times {
   readonly pid: number
 }
 
-/** Follows the processes that some processes start, also those that leave their groups or lose their parents. */
+/** Follows the descendants of processes, also those that change their group or lose their parent. */
 export class CpuWatch {
   readonly #roots = new Map<number, Map<string, Member>>()
   #timer: NodeJS.Timeout | undefined
@@ -66,7 +66,10 @@ export class CpuWatch {
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
   }
 
-  /** CPU seconds of what the root has started and nobody has waited for; to be called once, when it has just ended. */
+  /**
+   * Returns the CPU seconds of the root's descendants that nobody waited for. Call it once, when the root has just
+   * ended.
+   */
   end(root: number): number {
     this.#look()
     const members = this.#roots.get(root) ?? new Map<string, Member>()
@@ -76,7 +79,7 @@ export class CpuWatch {
       this.#timer = undefined
     }
     let seconds = 0
-    // One whose last known parent is a member as well was waited for by that one, unless it lives.
+    // If the last known parent is a descendant too, it has waited for this process, unless the process still runs.
     for (const { pid, parent, started, seconds: own } of members.values()) {
       const isAlive = timesOf(pid)?.started === started
       if (pid !== root && (isAlive || !(parent === root || isMember(members, parent)))) seconds += own

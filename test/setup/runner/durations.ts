@@ -1,4 +1,4 @@
-/** How long test files took and how they ended when they last ran on this machine. */
+/** How long test files took on this machine when they last ran, and how they ended. */
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cacheFolder } from '../cache.ts'
@@ -6,17 +6,17 @@ import type { Need } from '../need.ts'
 
 export interface LastRun {
   readonly seconds: number
-  /** CPU seconds; absent where they are not known. */
+  /** CPU seconds; absent if unknown. */
   readonly cpu?: number
   readonly hasFailed: boolean
 }
 
-/** By the paths of test files from the root of a checkout: all checkouts share them. */
+/** Keyed by paths of test files from the root of a checkout, so that all checkouts share them. */
 export type LastRuns = Readonly<Record<string, LastRun>>
 
 const file = () => join(cacheFolder(), 'durations.json')
 
-/** Empty where there are none, or none that can be read. */
+/** Reads the durations; empty if there is no file, or it can't be read. */
 export function readLastRuns(): LastRuns {
   try {
     return JSON.parse(readFileSync(file(), 'utf8')) as LastRuns
@@ -25,7 +25,7 @@ export function readLastRuns(): LastRuns {
   }
 }
 
-/** Keeps those that others have written meanwhile. */
+/** Writes the durations, and keeps those that other runs have written meanwhile. */
 export function keepLastRuns(runs: LastRuns): void {
   mkdirSync(dirname(file()), { recursive: true })
   const draft = `${file()}-${process.pid}`
@@ -33,7 +33,7 @@ export function keepLastRuns(runs: LastRuns): void {
   renameSync(draft, file())
 }
 
-/** Seconds that a file takes which has never run here: a control plane starts in 20, and long files have much to test. */
+/** Expected seconds of a file that has never run here. A control plane starts in 20, and long files have many tests. */
 export function guessSeconds(path: string, needs: readonly Need[]): number {
   const started = needs.some(({ minutes }) => minutes !== undefined) ? 20 : 0
   return started + needs.length + statSync(path).size / 2_000

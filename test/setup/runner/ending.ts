@@ -1,5 +1,6 @@
 /**
- * Not a test of its own: a test file that doesn't end, or has others compute, as PORTICO_ENDING says (runner.test.ts).
+ * Not a test of its own: a test file that doesn't end, or has processes that compute, as PORTICO_ENDING says
+ * (runner.test.ts).
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,13 +11,13 @@ import * as assert from 'uvu/assert'
 
 const ending = process.env['PORTICO_ENDING']
 
-/** Computes for 0.7 CPU seconds, then ends, or a second after whoever started it. */
+/** Computes for 0.7 CPU seconds, then ends, or ends a second after its parent. */
 const compute = (end: string) => [
   '-e',
   `const used = () => process.cpuUsage().user + process.cpuUsage().system; while (used() < 700_000); console.log('computed'); process.stdin.on('end', () => setTimeout(() => {}, 1000)).${end}()`,
 ]
 
-/** By a process that is waited for, and by one in a group of its own that is there until this one ends. */
+/** Starts a process that is waited for, and one in its own group that lives until this process ends. */
 async function haveComputed(): Promise<void> {
   spawnSync(process.execPath, compute('unref'), { input: '' })
   const away = spawn(process.execPath, compute('resume'), { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })

@@ -1,7 +1,7 @@
 /**
- * Loaded before each test file (test/run.ts): tells what keeps it alive when it is asked by SIGUSR2, and the errors of
- * hooks that uvu leaves out. Its runner returns in `finally`: what `before` throws is lost, and what `after.each`
- * throws behind a test that has failed, with that test. What `before.each` throws is lost where it is no Error.
+ * Loaded before each test file (test/run.ts). On SIGUSR2 it reports what keeps the file alive. It also reports the
+ * errors of hooks that uvu loses, because uvu's runner returns in `finally`: errors of `before`, errors of `after.each`
+ * after a failed test, and values that `before.each` throws that are not an Error.
  */
 import { test } from 'uvu'
 
@@ -23,7 +23,7 @@ const telling =
 test.before = Object.assign(telling(test.before, 'before'), { each: telling(test.before.each, 'before.each') })
 test.after.each = telling(test.after.each, 'after.each')
 
-/** What keeps this process alive, for the runner that is about to end it. */
+/** Reports what keeps this process alive to the runner, which is about to end it. */
 function openHandles(): string {
   const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): object[] }
   const described = handles().map((handle) => {

@@ -1,12 +1,12 @@
-/** Loaded before each test file (test/run.ts): has it load what was written in place of some modules (modules.ts). */
+/** Loaded before each test file (test/run.ts). Replaces some modules by the written ones (modules.ts). */
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** Names the folder of what was written; without it the modules are loaded as they are. */
+/** Environment variable with the folder of replacements; without it the original modules are loaded. */
 export const MODULES_VARIABLE = 'PORTICO_TEST_MODULES'
-/** File of the folder: names of other files in it, by the URLs of the modules that they stand in for. */
+/** File in the folder that maps the URLs of modules to the names of their replacements. */
 export const MAP_FILE = 'map.json'
 
 const folder = process.env[MODULES_VARIABLE]

@@ -1,7 +1,7 @@
 /**
- * Writes what test files load in place of some modules, because more than half of what a short one takes is spent on
- * finding, reading and linking a thousand of them: large packages, each as one file, and the check of a gateway's
- * configuration, compiled as in the bundle (build/patches/validators.ts). What is written is the same code.
+ * Writes replacements of some modules for test files, because a short file spends more than half of its time on finding,
+ * reading and linking a thousand modules. Large packages become one file each, and the check of a gateway's configuration
+ * is compiled as in the bundle (build/patches/validators.ts). The code is the same.
  *
  * Usage: modules.ts FOLDER
  */
@@ -12,7 +12,7 @@ import { build, type Plugin } from 'esbuild'
 import { CHECK_FILE, compiledValidators } from '../../../build/patches/validators.ts'
 import { MAP_FILE } from './loaded-modules.ts'
 
-/** What is imported of packages that have many modules. What two of them share is in a file of its own. */
+/** The imports from packages that have many modules. Code that two of them share is in a separate file. */
 const PACKAGES = [
   ...[
     'typebox',
@@ -46,7 +46,7 @@ const PACKAGES = [
 const folder = process.argv[2] as string
 const entry = (name: string) => name.replace(/^@/, '').replaceAll(/[^\w]+/g, '-')
 
-/** A module that exports what a package does when it is imported. */
+/** Returns a module that exports what a package exports. */
 async function stubOf(name: string): Promise<string> {
   const exported = Object.keys(await import(name))
   const file = JSON.stringify(fileURLToPath(import.meta.resolve(name)))
@@ -77,7 +77,7 @@ await build({
   platform: 'node',
   target: 'node24',
   logLevel: 'warning',
-  // What packages of CommonJS require of Node.
+  // Node modules that CommonJS packages require.
   banner: { js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);` },
   plugins: [compiledValidators, fromStubs],
 })

@@ -13,7 +13,7 @@ const turns = [
 ]
 const ready = () => true
 
-/** Files in the order in which lanes take them that are free by turns. */
+/** Returns the files in the order in which the lanes take them in turn. */
 function taken(given: readonly Turn[], isReady: (turn: Turn) => boolean = ready): string[] {
   const waiting = inOrder(given)
   const order: string[] = []

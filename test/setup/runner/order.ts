@@ -1,16 +1,16 @@
-/** The order in which test files run, and how long the rest of them takes. */
+/** Determines the order of test files, and estimates the remaining time. */
 
-/** A test file as far as its turn depends on it. */
+/** The properties of a test file that determine its turn. */
 export interface Turn {
   readonly file: string
-  /** By which it is expected to take. */
+  /** The expected duration in seconds. */
   readonly seconds: number
-  /** The share of a core that it is expected to use; a half where nobody knows. */
+  /** The expected share of a core; a half if unknown. */
   readonly share?: number
   readonly hasFailed: boolean
 }
 
-/** Those that failed last time first, then the shortest. */
+/** Sorts the files: those that failed last time first, then the shortest. */
 export const inOrder = (turns: readonly Turn[]): Turn[] =>
   turns.toSorted(
     (one, other) =>
@@ -20,8 +20,8 @@ export const inOrder = (turns: readonly Turn[]): Turn[] =>
 const compare = (one: Turn, other: Turn) => (one.file < other.file ? -1 : 1)
 
 /**
- * Takes the next one that is ready out of those that wait, which are in order; undefined where none is. Some
- * lanes take the longest, so that no long one is left for the end: the lanes meet at those in the middle.
+ * Takes the next ready file out of the sorted list, or returns undefined if none is ready. Some lanes take the longest
+ * file, so that no long one is left for the end; the lanes meet in the middle.
  */
 export function takeNext(waiting: Turn[], isReady: (turn: Turn) => boolean, isLongLane: boolean): Turn | undefined {
   const failed = waiting.findIndex((turn) => turn.hasFailed && isReady(turn))
@@ -29,14 +29,14 @@ export function takeNext(waiting: Turn[], isReady: (turn: Turn) => boolean, isLo
   return next >= 0 ? waiting.splice(next, 1)[0] : undefined
 }
 
-/** What files use on average: half of a core; the rest of the time they wait. */
+/** The average file uses half of a core and waits for the rest of its time. */
 const USUAL_SHARE = 0.5
-/** Beyond that share of all cores what is at work would be slowed down by more. */
+/** Above this share of all cores, another file would slow down the running ones. */
 const FULL = 0.85
 
 /**
- * Whether there is room for one more file beside those at work: always below the number of cores, and up to `most` while
- * they leave cores free. Files that mostly wait leave room for more of them.
+ * Tells whether one more file may start: always if fewer run than there are cores, and up to `most` while the running
+ * files leave cores free. Files that mostly wait leave room for more.
  */
 export function hasRoom(atWork: readonly Turn[], cores: number, most: number): boolean {
   if (atWork.length < Math.min(cores, most)) return true
@@ -44,16 +44,16 @@ export function hasRoom(atWork: readonly Turn[], cores: number, most: number): b
   return atWork.length < most && used < cores * FULL
 }
 
-/** Something of a run, by the seconds that were expected and those that have passed. */
+/** Expected and elapsed seconds of a part of a run. */
 export interface Passed {
   readonly expected: number
   readonly passed: number
 }
 
-/** From here on the expectations are taken in relation to what files took. */
+/** From this number of seconds on, the estimate is scaled by the actual durations. */
 const ENOUGH = 10
 
-/** Seconds until all have ended. */
+/** Returns the estimated seconds until all files have ended. */
 export function secondsLeft(
   waiting: readonly Turn[],
   running: readonly Passed[],
@@ -65,10 +65,10 @@ export function secondsLeft(
     ended.length < ENOUGH ? 1 : sum(ended.map(({ passed }) => passed)) / sum(ended.map(({ expected }) => expected))
   const rests = running.map(({ expected, passed }) => Math.max(0, expected * pace - passed))
   const work = sum(waiting.map(({ seconds }) => seconds * pace)) + sum(rests)
-  // One that is at work is on one lane alone.
+  // A running file occupies only one lane.
   return Math.max(work / lanes, ...rests)
 }
 
-/** People's words for a rest of time. */
+/** Formats a remaining time for people. */
 export const shownRest = (seconds: number): string =>
   seconds < 90 ? 'about a minute left' : `about ${Math.round(seconds / 60)} minutes left`

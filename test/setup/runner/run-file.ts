@@ -1,10 +1,10 @@
 /**
- * Runs one test file in a process of its own and judges it.
+ * Runs one test file in its own process and judges the result.
  *
- * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
- * when a promise never settles. A watchdog ends the process group of a file that hangs, or that has left something open
- * and lives on after its summary. No secret that a file uses may be in its output or in that of the processes that it
- * starts. Lines that begin with `progress: ` are shown as they come, the rest when a file has failed.
+ * A file has passed only if uvu's summary was printed and passed equals total with nothing skipped, because uvu ends with
+ * exit code 0 if a promise never settles. A watchdog ends the process group of a file that hangs, or that lives on after
+ * its summary because it has left something open. A secret that the file uses must not be in the output of its processes.
+ * Lines that begin with `progress: ` are shown as they arrive, the rest only if the file has failed.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -15,9 +15,9 @@ import { CpuWatch, takeEnded } from './cpu.ts'
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
 const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 60_000)
 const TELL_MS = 1_000
-/** The last line of uvu's summary: the hooks after the tests have run before it. */
+/** The last line of uvu's summary; the `after` hooks have run before it. */
 const SUMMARY = /^ {2}Duration: {2}/m
-/** Behind the dots of the tests that have ended. */
+/** Comes after the dots of the tests that have ended. */
 const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const root = join(import.meta.dirname, '../../..')
 const PRELOADED = ['loaded-modules.ts', '../../secrets/watch.ts', 'hooks.ts'].flatMap((file) => [
@@ -28,7 +28,7 @@ const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, whic
 
 export interface Cost {
   readonly seconds: number
-  /** CPU seconds; undefined where the system shows none. */
+  /** CPU seconds; undefined if unknown. */
   readonly cpu: number | undefined
 }
 
@@ -63,7 +63,7 @@ const compiled = compileCache()
 const cpuWatch = new CpuWatch()
 const running = new Set<number>()
 
-/** Ends the processes of all files that are running. */
+/** Ends the processes of all running files. */
 export function endAll(): void {
   for (const pid of running) endGroup(pid)
 }
@@ -91,7 +91,7 @@ export function runFile(file: string): Promise<Result> {
     const endIn = (ms: number, verdict: string) =>
       setTimeout(() => {
         late = verdict
-        // First it tells what it waits for (hooks.ts).
+        // The process first reports what it waits for (hooks.ts).
         child.kill('SIGUSR2')
         watchdog = setTimeout(() => endGroup(pid), TELL_MS)
       }, ms)
@@ -121,16 +121,16 @@ export function runFile(file: string): Promise<Result> {
       if (waitedFor !== undefined) cpu = waitedFor + others
       endGroup(pid)
       running.delete(pid)
-      // One that has left the group holds the output open.
+      // A process that has left the group keeps the output open.
       watchdog = setTimeout(() => {
         child.stdout.destroy()
         child.stderr.destroy()
       }, LINGER_MS)
     })
-    // Behind the last of the output, which may be read after the exit.
+    // After the end of the output, which may be read after the exit.
     child.on('close', (code, signal) => {
       clearTimeout(watchdog)
-      // It would have told: its listener was gone already, with all of its handles.
+      // The process would have reported, but its listener was already gone with all its handles.
       if (late && signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
       const leaks = leakLines(secrets.leaks(output))
       const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }

@@ -47,7 +47,7 @@ test('a file that dies of the signal that asks for its open handles is reported 
   assert.match(stdout, '1 passed, 1 failed')
 })
 
-// Other systems show no CPU seconds.
+// Only Linux reports CPU seconds.
 if (process.platform === 'linux')
   test('CPU seconds of a file are those of all processes that it starts, also of one that has left its group', () => {
     const { status, stdout } = run('busy', 30_000)

@@ -1,11 +1,14 @@
-/** The table of the files that took the most. */
+/** Formats the table of the slowest files. */
 import type { Cost } from './run-file.ts'
 
 const SHOWN = 10
 
 const seconds = (value: number) => `${value.toFixed(1)} s`.padStart(10)
 
-/** Lines: the first ten by CPU seconds, and those of the first ten by wall seconds that are not among them. */
+/**
+ * Returns the ten files with the most CPU seconds, and of the ten with the most wall seconds those that are not among
+ * them.
+ */
 export function slowestLines(costs: readonly (Cost & { readonly file: string })[]): string[] {
   if (costs.length === 0) return []
   const first = (by: (cost: Cost) => number) => costs.toSorted((one, other) => by(other) - by(one)).slice(0, SHOWN)

@@ -18,10 +18,7 @@ export interface AttackedGateway {
   close(): Promise<void>
 }
 
-/**
- * What Node takes by itself for the old generation in a container of 512 MiB (seen in one), which is the rendered
- * limit.
- */
+/** What Node takes by itself for the old generation in a container of 512 MiB (seen in one), which is the rendered limit. */
 const HEAP_MIB = 256
 
 export async function startAttackedGateway(backends: readonly object[], more: object = {}): Promise<AttackedGateway> {
