@@ -184,8 +184,7 @@ test('tokens that are minted, refreshed and revoked leave no key behind', async 
   await lifetimes()
   const second = await tokensOf(await client.refresh(first.refresh_token))
   assert.is((await client.post('revoke', { token: second.refresh_token, client_id: client.id })).status, 200)
-  // Grant, refresh token and the providers' tokens of this login are gone; only the owner of the provider's account is
-  // left.
+  // Grant, refresh token and the providers' tokens of this login are gone; only those of the next login stay.
   const passing = ['rotated', 'rotating']
   assert.equal(
     (await keptKinds()).filter((kind) => !passing.includes(kind)),

@@ -16,9 +16,9 @@ const MIB = 1024 * 1024
 const test = suite('bounds of what callers make a gateway hold')
 let backend: RawServer
 let gateway: GatewayUnderTest
-/** Ends the calls of `hang`. */
+/** Ends the pending calls of `hang`. */
 let letGo: (() => void)[] = []
-/** Bytes that `chat` and `large` have got rid of, and whether they are still at it. */
+/** The bytes that `chat` and `large` have written, and whether they still write. */
 let poured = 0
 
 test.before(async () => {
@@ -75,7 +75,7 @@ test.after(async () => {
   await backend.close()
 })
 
-/** Settles when nothing has been poured for a while. */
+/** Resolves when nothing has been written for a while. */
 async function atRest(): Promise<void> {
   let before = -1
   let since = performance.now()
@@ -87,8 +87,8 @@ async function atRest(): Promise<void> {
 }
 
 /**
- * Returns the bytes that the kernel holds of connections with these servers. Its buffers grow as it sees fit, up to tens
- * of mebibytes. Elsewhere than on Linux nobody tells, and they are small.
+ * Returns the bytes that the kernel buffers for connections with these servers. Its buffers may grow to tens of
+ * mebibytes. Only Linux reports this; other systems' buffers are small.
  */
 function inKernel(urls: readonly string[]): number {
   const ports = new Set(urls.map((url) => Number(new URL(url).port)))

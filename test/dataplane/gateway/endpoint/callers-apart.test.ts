@@ -24,7 +24,7 @@ test.before(async () => {
       return undefined
     },
   })
-  // It stays open until the end of the test, however slow the machine is.
+  // The circuit stays open until the end of the test, however slow the machine is.
   const circuitBreaker = { enabled: true, failureThreshold: 5, timeout: '1h' }
   gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], failureHandling: { circuitBreaker } })
 })

@@ -14,15 +14,15 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
 import { type ReferenceEras, type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
 
-/** Another server behind a gateway, with tools of its own. */
+/** A second server for gateways, with its own tools. */
 const other = await startMcpServer({ name: 'other' })
 test.after(() => other.close())
 
-/** From good to bad. */
+/** Statuses from best to worst. */
 const RANKS: readonly Check['status'][] = ['SUCCESS', 'INFO', 'SKIPPED', 'WARNING', 'FAILURE']
 const rankOf = ({ status }: Check): number => RANKS.indexOf(status)
 
-/** Each check of a scenario by its id, from good to bad where there are several of one. */
+/** Returns the checks of a scenario by id; several with one id are sorted from best to worst. */
 function byId(checks: readonly Check[]): Map<string, Check[]> {
   const found = new Map<string, Check[]>()
   for (const check of checks) found.set(check.id, [...(found.get(check.id) ?? []), check])
@@ -31,15 +31,15 @@ function byId(checks: readonly Check[]): Map<string, Check[]> {
 }
 
 /**
- * What comes out otherwise on purpose. Lists are answered from what is there, as JSON. A stream that the backend breaks
- * off is gone on with by the gateway: its client has one stream, and nothing to come back for.
+ * Intended differences. The gateway answers lists as JSON, from its cache. It resumes a stream that the backend breaks
+ * off, so its client's stream stays open and there is nothing to resume.
  */
 const OTHERWISE: ReadonlySet<string> = new Set([
   'server-sse-streams-functional: SUCCESS directly, INFO',
   'server-sse-disconnect-resume: SUCCESS directly, INFO',
 ])
 
-/** Each check that comes out worse through the gateway than directly, or not at all. */
+/** Returns each check that is worse through the gateway than directly, or missing. */
 function lost(direct: ConformanceResult, through: ConformanceResult): string[] {
   return [...direct].flatMap(([scenario, checks]) => {
     const found = byId(through.get(scenario) ?? [])
@@ -47,7 +47,7 @@ function lost(direct: ConformanceResult, through: ConformanceResult): string[] {
       expected.flatMap((check, index) => {
         const other = found.get(id)?.[index]
         if (other !== undefined && rankOf(other) <= rankOf(check)) return []
-        // A note on what went over the wire is no verdict.
+        // An INFO check is a note about the messages and not a result.
         if (other === undefined && check.status === 'INFO') return []
         const { status, errorMessage = '' } = other ?? { status: 'lost' }
         const line = `${id}: ${check.status} directly, ${status}`
@@ -62,7 +62,7 @@ const passed = (results: ConformanceResult): number =>
 
 type Way = readonly [eras: ReferenceEras, role: 'proxy' | 'gateway']
 
-/** Both client eras against a backend of both, and a legacy client against a backend that has not been upgraded. */
+/** Both client eras with a backend of both, and a legacy client with a backend that has not been upgraded. */
 const runs: readonly { requirements: string; ways: readonly Way[]; least: number }[] = [
   {
     requirements: '2025-11-25',
@@ -82,14 +82,14 @@ const runs: readonly { requirements: string; ways: readonly Way[]; least: number
   },
 ]
 
-/** A proxy of a server, or a gateway with it and another one. */
+/** Starts a proxy for a server, or a gateway for it and another one. */
 function startWay(role: Way[1], url: string) {
   const reference = { name: 'reference', url }
   if (role === 'proxy') return startGateway({ role, backends: [reference] })
   return startGateway({
     role,
     backends: [reference, { name: 'other', url: other.url }],
-    // The tools keep the names that the suite asks for.
+    // The tools keep the names that the suite expects.
     aggregation: {
       conflictResolution: 'priority',
       conflictResolutionConfig: { priorityOrder: ['reference', 'other'] },
@@ -97,7 +97,7 @@ function startWay(role: Way[1], url: string) {
   })
 }
 
-/** The server scenarios that were run directly and through proxies and gateways. */
+/** The server scenarios that ran both directly and through proxies and gateways. */
 const compared = new Set<string>()
 
 for (const { requirements, ways, least } of runs)
@@ -105,7 +105,7 @@ for (const { requirements, ways, least } of runs)
     const backends = await Promise.all(ways.map(([eras]) => startReference(eras)))
     const gateways = await Promise.all(backends.map(({ url }, index) => startWay((ways[index] as Way)[1], url)))
     try {
-      // To a legacy client a backend of both eras is what one of sessions is.
+      // A legacy client uses sessions with a backend of both eras.
       const direct = await runConformance((backends[0] as ReferenceServer).url, requirements)
       for (const scenario of direct.keys()) compared.add(scenario)
       assert.ok(passed(direct) >= least, `${passed(direct)} scenarios pass directly`)

@@ -1,4 +1,4 @@
-/** Clients in pages of other hosts: what browsers are told, and that nobody else is let in by it. */
+/** Tests clients in web pages of other hosts: the CORS headers that browsers get, and that they admit nobody else. */
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import type { Browser } from 'puppeteer-core'
@@ -135,7 +135,7 @@ interface Asked {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Asks as a page of `origin`; `fetch` lets nobody choose the host. */
+/** Sends a request as a page of `origin`; `fetch` can't set the host. */
 function askFrom(base: string, origin: string, { method = 'POST', path = '/mcp', host, body = '', headers }: Asked) {
   const { hostname, port } = new URL(base)
   const sent = { ...BASE_HEADERS, ...headers, origin, ...(host === undefined ? {} : { host }) }
@@ -150,7 +150,7 @@ function askFrom(base: string, origin: string, { method = 'POST', path = '/mcp',
 }
 
 const elsewhere = ['/mcp/', '/mcp/x', '/', '/sse', '/register', '/authorize']
-/** Everything that is answered without a call, with its status. */
+/** Every request that is answered without a call, with its status. */
 const refused: readonly (readonly [number, Asked])[] = [
   [404, { body: rpc('ping'), headers: { 'mcp-session-id': 'none' } }],
   [400, { body: rpc('tools/list') }],
@@ -336,7 +336,7 @@ test('an origin that no browser sends is refused in the configuration', () => {
   )
 })
 
-/** Sends bytes as they are and gives the whole answer. */
+/** Sends bytes unchanged and returns the whole answer. */
 function raw(url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve) => {

@@ -420,7 +420,7 @@ test('a byte order mark before a request is skipped', async () => {
   for (const body of ['\ufeff', '\uffff{}']) assert.is((await post(gateway.url, body, session)).json.error.code, -32700)
 })
 
-/** Sends bytes as they are and gives the first line of the answer. */
+/** Sends bytes unchanged and returns the first line of the answer. */
 function raw(text: string): Promise<string> {
   const { hostname, port } = new URL(gateway.url)
   return new Promise((resolve, reject) => {

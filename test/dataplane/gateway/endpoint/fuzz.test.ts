@@ -5,7 +5,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-/** The same sequence in every run, so that a failure can be looked at again. */
+/** The same sequence in every run, so that a failure can be reproduced. */
 let seed = 20_261_120
 const random = (below: number): number => {
   seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
@@ -255,7 +255,7 @@ test('mangled answers of a backend do no harm', async () => {
     const call = modern('tools/call', { name })
     const [body, headers] = random(2) === 0 ? [call.body, call.headers] : [rpc('tools/call', { name }), session]
     const response = await fetch(own.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
-    // What is inside a result is relayed as it came, be it malformed: only where the answer ends is looked for.
+    // A result is relayed unchanged, even if it is invalid: this only finds the end of the answer.
     const text = await response.text()
     assert.is(response.status, 200, text)
     assert.ok(text !== '')

@@ -1,4 +1,4 @@
-/** Clients may send any JSON in any place: each gets an orderly answer, and the next one is served as before. */
+/** Clients send any JSON anywhere: each gets a well-formed answer, and the next one is served as before. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
@@ -19,7 +19,7 @@ const META = {
   progressToken: 1,
 }
 
-/** Params of each method, by the eras that have it. */
+/** The params of each method, by the eras that have it. */
 const both: Readonly<Record<string, object>> = {
   'tools/list': { cursor: 'c' },
   'tools/call': { name: 'l_t', arguments: { a: { b: [1] } } },
@@ -92,7 +92,7 @@ test.after(async () => {
 
 const ORDERLY = [200, 202, 400, 404]
 
-/** Sends a message, looks at the answer's head and at its body if it is no stream, and leaves. */
+/** Sends a message, checks the status and headers, and the body unless it is a stream, and disconnects. */
 async function send(text: string, headers: Record<string, string>, what: string): Promise<void> {
   const answered = await postPlainly({ url: gateway.url, headers: { ...BASE_HEADERS, ...headers }, body: text })
   assert.ok(ORDERLY.includes(answered?.status ?? 0), `${answered?.status} to ${what}`)
@@ -119,7 +119,7 @@ for (const [method, params] of [...Object.entries(legacy), ...Object.entries(not
     await isServedAsBefore(session)
   })
 
-/** What a request is about, as the header `Mcp-Name` says it. */
+/** Returns the value for the header `Mcp-Name`. */
 const targetOf = (params: object): unknown => {
   const { name, uri, taskId } = params as Record<string, unknown>
   return name ?? uri ?? taskId
@@ -132,9 +132,9 @@ for (const [method, params] of [...Object.entries(modern), ...Object.entries(not
     const message = { jsonrpc: '2.0', ...(isRequest ? { id: 7 } : {}), method, params: { ...params, _meta: META } }
     const target = targetOf(params)
     for (const { text, what } of variantsOf(message)) {
-      // `_meta` is read alike for every method: all of it with one, and another fifth of it with each of the others.
+      // All methods read `_meta` the same way: one method tests all of it, each other one another fifth.
       if (what.startsWith('/params/_meta/') && method !== 'tools/call' && digest(method + what) % 5 > 0) continue
-      // The headers repeat what the body says, where that can be done, so that more than the headers' check is reached.
+      // The headers match the body where possible, so that the request passes the check of the headers.
       const own = isOfTarget.test(what) ? (targetOf(JSON.parse(text).params) ?? target) : target
       const plain = typeof own === 'string' && /^[\x21-\x7e]+$/.test(own) ? { 'mcp-name': own } : undefined
       const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': method, ...plain }

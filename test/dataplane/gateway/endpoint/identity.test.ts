@@ -46,7 +46,7 @@ test('every request without a token gets 401 with a challenge that names the met
     await postModern(gateway.url, 'server/discover'),
     await answerOf(await fetch(gateway.url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } })),
     await answerOf(await fetch(gateway.url, { method: 'DELETE', headers: { 'mcp-session-id': 'x' } })),
-    // However it is asked: by a browser, by curl without a header.
+    // The answer is the same for a browser and for curl without a header.
     await answerOf(await fetch(gateway.url, { headers: { accept: 'text/html' } })),
     await answerOf(await fetch(gateway.url, { method: 'POST', headers: { accept: 'text/html' }, body: 'hello' })),
   ]

@@ -31,7 +31,7 @@ test.after(async () => {
 })
 
 async function inspect(...args: string[]): Promise<string> {
-  // The inspector takes the first node on the path: it needs the one that runs this test.
+  // The inspector runs the first `node` on the path, which must be the one that runs this test.
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
   const { stdout } = await run(INSPECTOR, ['--cli', gateway.url, '--transport', 'http', ...args], { env })
   return stdout

@@ -32,7 +32,7 @@ async function gatewayOver(
   return gateway
 }
 
-/** A server that does nothing but what `handle` does. */
+/** Starts a server whose only behaviour is `handle`. */
 async function odd(handle: Parameters<typeof createServer>[1]): Promise<string> {
   const server: Server = createServer(handle as never)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -79,7 +79,7 @@ test('dead, silent and broken backends do not affect the others', async () => {
     { name: 'dead', url: `http://127.0.0.1:${await freePort()}/mcp` },
   ]
   for (const [name, handle] of rubbish) backends.push({ name, url: await odd(handle) })
-  // The silent one is waited for until the end of the test, however slow the machine is.
+  // The silent one's timeout outlasts the test, however slow the machine is.
   const gateway = await gatewayOver(backends, undefined, { healthCheckInterval: '1h', healthCheckTimeout: '59m' })
 
   const start = performance.now()
@@ -135,7 +135,7 @@ test('a backend that goes down stays listed; calls fail at once, and later witho
   assert.equal(await listed(gateway), ['gone_t', 'good_t'])
   const gone = backendOf(await gateway.status(), 'gone')
   assert.is(gone?.health, 'unhealthy')
-  // It lets one call try after two seconds, which may be over on a busy machine.
+  // After two seconds, which may be over on a busy machine, the circuit allows one attempt.
   assert.match(gone?.circuit ?? '', /open$/)
   const again = await raw({ era: 'modern', port: server.port, call: (request) => answer(request, OK_RESULT) })
   await eventually('the circuit to close', async () => (await call(gateway, 'gone_t')).json.result !== undefined)
@@ -202,7 +202,7 @@ test('invalid answers are told apart from valid ones', async () => {
         assert.is(status, 200, `${era} ${name}`)
         assert.is(json.error?.code, -32603, `${era} ${name}`)
         assert.is(json.id, 1)
-        // It fails often enough for its circuit to open, so a later one may not be tried at all.
+        // It fails often enough for its circuit to open, so a later call may not be attempted at all.
         assert.match(json.error.message, /did not answer as it should|reached/)
       }
     }

@@ -1,4 +1,4 @@
-/** Other people's clients, through the gateway, to other people's servers. */
+/** Connects other people's clients to other people's servers through the gateway. */
 import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -62,7 +62,7 @@ for (const [set, mode, version] of [
 
 for (const era of ['modern', 'legacy'])
   test(`MCP Inspector, ${era}: calls tools of every server`, async () => {
-    // It takes the first node on the path: it needs the one that runs this test.
+    // It runs the first `node` on the path, which must be the one that runs this test.
     const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
     for (const [index, [name]] of calls.entries()) {
       const call = ['--method', 'tools/call', '--tool-name', name, '--tool-arg', `message=${message}`]

@@ -30,7 +30,7 @@ let hostile: RawServer
 let gateway: GatewayUnderTest
 let browser: Browser
 
-/** A gateway whose backends have all been asked. */
+/** Starts a gateway and waits until it has tried every backend. */
 async function started(config: TestConfig): Promise<GatewayUnderTest> {
   const served = await startGateway(config)
   const asked = async () => (await served.status()).backends.every(({ health }) => health !== 'unknown')
@@ -67,7 +67,7 @@ const ask = async (base: string, accept: string, path = '/', method = 'GET') => 
 }
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
 
-/** Asks under a Host header of choice. */
+/** Sends a request with the given Host header. */
 const asHost = (base: string, host: string) =>
   new Promise<{ status: number; text: string }>((resolve, reject) => {
     const sent = request(base, { headers: { host, accept: BROWSER } }, (response) => {
@@ -141,7 +141,7 @@ test('an unserved host name gets no page; if all are served, invalid names are n
     assert.match((await asHost(open.base, 'any.example:81')).text, '>http://any.example:81/mcp</pre>')
     const odd = await asHost(open.base, "x$(id)'&.example")
     assert.match(odd.text, 'tools/list')
-    // Whatever is left of it is one word of the shell.
+    // What remains of the name is a single shell word.
     assert.not.match(odd.text, /http [\w-]+ http:\/\/x\$/)
     const broken = await asHost(open.base, '"><b>')
     assert.is(broken.status, 400)
@@ -182,7 +182,7 @@ test('below a path prefix the page is served and names the endpoint there', asyn
   try {
     const { text } = await ask(below.base, BROWSER, '/team/')
     assert.match(text, `>${below.base}/team/mcp</pre>`)
-    // Its only link of its own stays below the prefix.
+    // Its only link to itself stays below the prefix.
     assert.match(text, '<a href="./">Portico</a>')
   } finally {
     await below.close()
@@ -256,7 +256,7 @@ test('in a browser the page has its layout and loads everything, light and dark'
   assert.equal([light.console, dark.console], ['', ''])
   assert.not.equal(light.picture, dark.picture)
   assert.match(light.dom, 'good_echo')
-  // A page without its style is a fraction of this: the picture would be nearly white.
+  // An unstyled page is nearly white, and its picture a fraction of this size.
   for (const { picture } of [light, dark]) assert.ok(picture.length > 15_000, `${picture.length}`)
 })
 

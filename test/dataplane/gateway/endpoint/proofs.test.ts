@@ -1,4 +1,4 @@
-/** Tokens that are bound to a key of the client (DPoP, RFC 9449) at the MCP endpoint, in both eras. */
+/** Tests tokens bound to a client's key (DPoP, RFC 9449) at the MCP endpoint, in both eras. */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { Client, DpopSession, StreamableHTTPClientTransport, withDpop } from '@modelcontextprotocol/client'
@@ -40,7 +40,7 @@ type Dpop = NonNullable<GatewayConfig['incomingAuth']['dpop']>
 const RESOURCE = 'https://tools.example.com/mcp'
 
 const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
-/** What providers gave users at login. */
+/** The tokens that providers issued to users at login. */
 const store = createMemoryTokenStore()
 let provider: IdentityProvider
 let backend: McpTestServer
@@ -67,7 +67,7 @@ async function start(dpop: Dpop | undefined, more: Partial<GatewayConfig> = {}):
     storedUpstreamTokens(store, { issuer: provider.issuer }),
   )
   gateways.push(gateway)
-  // With a credential of each caller the backend is asked on their behalf alone.
+  // If callers have their own credentials, the backend is contacted only on their behalf.
   const isPersonal = more.backends?.some(({ credential }) => credential !== undefined)
   if (!isPersonal)
     await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
@@ -147,7 +147,7 @@ test('challenges and metadata say whether proofs are supported or required', asy
   assert.not('dpop_signing_alg_values_supported' in (await metadata(off)))
 })
 
-/** Each case of what is wrong with a proof. */
+/** Cases of an invalid proof. */
 const WRONG: Readonly<Record<string, OddProof>> = {
   'typ JWT': { header: { typ: 'JWT' } },
   'no typ': { header: { typ: undefined } },
@@ -190,7 +190,7 @@ for (const [name, odd] of Object.entries(WRONG))
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** Proofs that no library makes, and requests that hold no proof at all. */
+/** Returns proofs that no library makes, and headers that contain no proof. */
 async function forged(token: string): Promise<Readonly<Record<string, string | undefined>>> {
   const good = await key.prove('POST', RESOURCE, token)
   const [head = '', body = '', signature = ''] = good.split('.')
@@ -254,7 +254,7 @@ test('the proof of another key, a plain token and a token of another binding are
     assert.is(answer.status, 401, name)
     assert.match(challengeOf(answer), /^DPoP .*error="invalid_token"/, name)
   }
-  // Where proofs are not read, the scheme is unknown.
+  // If the gateway accepts no proofs, the DPoP scheme is unknown.
   assert.is((await send(off.url, await key.headers('POST', RESOURCE, await bound()))).status, 401)
 })
 
@@ -264,7 +264,7 @@ test('each listed algorithm works, and htu may have a query', async () => {
     const prover = await Prover.create(alg)
     const token = await bound({ jkt: prover.jkt })
     assert.is((await send(all.url, await prover.headers('POST', RESOURCE, token))).status, 200, alg)
-    // The key is known now, and its proofs are checked no less.
+    // The key is known now, but its proofs are checked as before.
     const [head, body] = (await prover.prove('POST', RESOURCE, token)).split('.')
     const unsigned = `${head}.${body}.${Buffer.alloc(64).toString('base64url')}`
     assert.is((await send(all.url, { authorization: `DPoP ${token}`, dpop: unsigned })).status, 401, alg)
@@ -281,7 +281,7 @@ test('a proof is refused the second time, unless replays are allowed', async () 
   const again = await send(optional.url, headers)
   assert.is(again.status, 401)
   assert.match(challengeOf(again), /error="invalid_dpop_proof"/)
-  // Fifty at once: one gets through.
+  // One of fifty concurrent requests is accepted.
   const racing = await key.headers('POST', RESOURCE, token)
   const answers = await Promise.all(Array.from({ length: 50 }, () => send(optional.url, racing)))
   assert.is(answers.filter(({ status }) => status === 200).length, 1)
@@ -427,7 +427,7 @@ test('a backend sees neither the proof nor the token, with whatever credential i
       assert.not(text.includes(headers['dpop'] as string), 'the proof')
       assert.not(/dpop/i.test(String(seen['authorization'])), 'the scheme')
     }
-    // Where a credential is got, the proof goes nowhere either.
+    // The proof is not forwarded to the endpoints for credentials either.
     for (const { headers: seen } of [endpoint, idp, target, sts].flatMap(({ requests }) => requests))
       assert.not('dpop' in seen)
   }

@@ -13,7 +13,7 @@ import {
   tool,
 } from '../../../support/servers/raw-server.ts'
 
-/** What the backends do, by tool; absent: they answer that all is well. */
+/** The backends' behaviour by tool; by default a tool succeeds. */
 const behaviours: Record<string, (request: RawRequest, res: ServerResponse) => string | undefined> = {}
 const respond = (request: RawRequest, res: ServerResponse) => {
   const behave = behaviours[String(request.message.params?.['name'])]
@@ -92,7 +92,7 @@ test('the call is byte for byte the client’s except for the name', async () =>
 
 test('each call is exactly one request to the backend, whatever eras meet', async () => {
   const session = await openSession(gateway.url)
-  // The first call in a session opens the backend's.
+  // The first call in a session opens the session with the backend.
   for (const name of ['new_t', 'old_t']) await post(gateway.url, rpc('tools/call', { name }), session)
   await postModern(gateway.url, 'tools/call', { name: 'old_t' })
   for (const server of [newer, older]) server.seen.length = 0
@@ -248,7 +248,7 @@ test('a huge answer is not collected in memory', async () => {
     headers: { ...BASE_HEADERS, ...request.headers },
     body: request.body,
   })
-  // Nobody reads: the backend must be held up by full pipes.
+  // The client does not read, so full buffers must block the backend.
   let before = -1
   await eventually('the backend to be held up', async () => {
     const still = written === before
@@ -459,7 +459,7 @@ test('a legacy client cancels by a notification', async () => {
   await eventually('the call to arrive', () => older.calls('tools/call').length === 1)
   const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'c1' } }
   assert.is((await post(gateway.url, JSON.stringify(cancelled), session)).status, 202)
-  // The client expects no answer, and its request ends without one.
+  // The client expects no answer; its request ends without one.
   assert.is((await call).text, '')
   await eventually('the backend to be told', () => older.calls('notifications/cancelled').length === 1)
   assert.is(older.calls('notifications/cancelled')[0]?.message.params?.['requestId'], 'c1')
@@ -514,7 +514,7 @@ test('a stream left open by a call that was repeated after a lost session is clo
   }
   const calls = [1, 2].map(() => postModern(gateway.url, 'tools/call', { name: 'old_linger' }))
   await eventually('both to arrive', () => refusals.length === 2)
-  // The first opens another session; the second finds that open.
+  // The first call opens another session, which the second then uses.
   refusals[0]?.()
   await Promise.race(calls)
   refusals[1]?.()

@@ -74,7 +74,7 @@ test('a backend’s sessions are ended when it is removed', async () => {
   await post(gateway.url, rpc('tools/call', { name: 'two_echo', arguments: { message: 'x' } }), session)
   two.seen.length = 0
   await gateway.configure({ backends: [config.backends[0] as never] })
-  // The gateway's own, and the one of the client's session.
+  // The gateway's own session and that of the client's session.
   await eventually('both sessions to be ended', () => two.seen.filter(({ method }) => method === 'DELETE').length === 2)
 })
 
@@ -93,7 +93,7 @@ test('listening clients are told that the tools have changed', async () => {
   assert.is(stream.headers.get('content-type'), 'text/event-stream')
   const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
   await gateway.configure({ ...config, aggregation: { excludeAllTools: true } })
-  // The stream begins with an event that only gives it an id.
+  // The stream's first event only sets the event id.
   let said = ''
   const told = /event: message\ndata: .*"notifications\/tools\/list_changed".*\n\n$/
   for (let read = await reader.read(); !read.done && !told.test(said); read = await reader.read())

@@ -1,4 +1,4 @@
-/** Legacy clients that come back to a stream at another replica than the one that has it. */
+/** Tests legacy clients that resume a stream at another replica than the one that has it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -24,7 +24,7 @@ const call = async (url: string, session: SessionHeaders): Promise<EventReader> 
 const listen = async (url: string, session: SessionHeaders, after?: string): Promise<EventReader> =>
   (await EventReader.listen(url, session, after)).leftBy(cleanups)
 
-/** A call at one of two replicas whose client has come back to its answer at the other. */
+/** Breaks off a call at one replica and resumes its answer at the other. */
 async function resumedElsewhere(one: { readonly url: string }, two: { readonly url: string }) {
   const session = await openSession(one.url)
   const broken = await call(one.url, session)
@@ -45,7 +45,7 @@ test('another replica sends the missed part of an answer and the rest', async ()
   await eventually('what was missed', () => back.texts.includes('missed'))
   stage.log('live')
   await eventually('what comes', () => back.texts.includes('live'))
-  // And away, and back at the first one.
+  // The client leaves again and returns to the first replica.
   await back.leave()
   stage.answer()
   const home = await listen(one.url, session, back.lastId)
@@ -84,7 +84,7 @@ test('another replica sends a large answer whole, although its client reads slow
   const large = 'grüße, 世界 🌍 '.repeat(310_000)
   assert.ok(Buffer.byteLength(large) > 6 * 1024 * 1024)
   stage.answer(`{"content":[{"type":"text","text":"${large}"}]}`)
-  // A client that reads nothing for longer than a poll, and then a little at a time.
+  // The client reads nothing for longer than a poll, and then slowly.
   const until = performance.now() + 1_500
   await eventually('more than a poll', () => performance.now() > until)
   for (let read = await reader.read(); !read.done; read = await reader.read()) {

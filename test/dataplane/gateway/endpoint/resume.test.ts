@@ -1,4 +1,4 @@
-/** Legacy clients that lose a connection and come back to its stream (resumability of 2025-03-26 to 2025-11-25). */
+/** Tests legacy clients that lose a connection and resume its stream (resumability of 2025-03-26 to 2025-11-25). */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -67,9 +67,9 @@ test('an answer that arrived while its client was away is kept, and nothing foll
   const back = await listen(url, session, broken.lastId)
   await eventually('the end', () => back.ended)
   assert.equal(back.texts, ['ok'])
-  // A client may come back once more, though it has all: one of the SDKs does after an error.
+  // A client may resume again although it has everything: one of the SDKs does after an error.
   assert.is((await listen(url, session, back.lastId)).status, 204)
-  // From an earlier event on it is said again.
+  // Resuming after an earlier event repeats the later ones.
   const again = await listen(url, session, broken.events[0]?.id)
   await eventually('the end', () => again.ended)
   assert.equal(again.texts, ['first', 'ok'])

@@ -1,4 +1,4 @@
-/** Gateways that end while clients with kept connections go on asking, behind a load balancer that hears of it late. */
+/** Stops gateways while clients with kept connections continue, behind a load balancer that learns of it late. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import { startTcpFront } from '../../../support/network/tcp-front.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const SLOW_MS = 2_000
-/** Ten by hand: `ROLLOUTS=10 node test/run.ts endpoint/rollouts` tells how many visits there were. */
+/** `ROLLOUTS=10 node test/run.ts endpoint/rollouts` runs ten and prints the number of requests. */
 const ROLLOUTS = Number(process.env['ROLLOUTS'] ?? 4)
 let backend: RawServer
 let directory: string
@@ -55,7 +55,7 @@ async function start(preStop?: DrainTimes) {
   return { ...served, port: Number(new URL(served.url).port), ready: async () => statusOf(`${served.adminUrl}/readyz`) }
 }
 
-/** 0 where nobody answers. */
+/** Returns the status, or 0 if nothing listens. */
 const statusOf = (url: string): Promise<number> =>
   fetch(url, { headers: { connection: 'close' } }).then(
     ({ status }) => status,
@@ -73,7 +73,7 @@ test('rollouts under clients of both eras with kept connections lose nothing', a
   for (let rollout = 0; rollout < ROLLOUTS; rollout++) {
     const next = await start()
     const ending = running.close(times)
-    // The load balancer hears of it late.
+    // The load balancer learns of it late.
     await delay(times.noticeMs / 2)
     front.choose(next.port)
     await ending
@@ -98,7 +98,7 @@ test('a stopping gateway is not ready, serves meanwhile, tells each client, and 
   const fresh = new KeptClient(`${gateway.url}/mcp`)
   assert.is((await fresh.post(initialize)).headers.connection, 'close')
   await delay(500)
-  // Idle all the time: not cut, but told.
+  // The idle connection is not cut; its next answer says that it closes.
   const told = await idle.post(initialize)
   assert.is(told.status, 200)
   assert.is(told.headers.connection, 'close')

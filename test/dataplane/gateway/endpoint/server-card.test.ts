@@ -5,7 +5,7 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-/** Server cards (SEP-2127): the description of an endpoint that strangers get. */
+/** Tests server cards (SEP-2127): the public description of an endpoint. */
 
 const card = {
   name: 'com.example/tools',
@@ -40,7 +40,7 @@ test.after(async () => {
 
 const at = (base = gateway.base, path = '/mcp/server-card') => `${base}${path}`
 
-/** A request with headers that fetch does not let anybody set. */
+/** Sends a request with headers that fetch does not allow. */
 const raw = (url: string, headers: Record<string, string>): Promise<{ status: number; body: string }> =>
   new Promise((resolve, reject) => {
     request(url, { headers }, (response) => {

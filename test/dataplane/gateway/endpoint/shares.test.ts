@@ -1,4 +1,4 @@
-/** What callers make the gateway hold is counted in their shares: sessions, streams, batches and what they leave unread. */
+/** Checks that the memory that callers use counts against their shares: sessions, streams, batches and unread answers. */
 import { EventEmitter } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Dispatcher } from 'undici'
@@ -19,7 +19,7 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 
 const shareOf = (share: number): Share => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('caller')
 
-/** A response that takes in what is written, and gets rid of nothing until it is `read`. */
+/** A response that buffers what is written until `read` is called. */
 class Response extends EventEmitter {
   readonly writableHighWaterMark = 100
   writableLength = 0
@@ -121,7 +121,7 @@ test('a batch with too large waiting answers is cut, and others go on', () => {
   assert.is(two.waiting.length, 0)
 })
 
-/** A backend that answers as the test says. */
+/** A backend whose answers the test sets. */
 class Answering {
   isAborted = false
   #handler: Dispatcher.DispatchHandler | undefined
@@ -245,7 +245,7 @@ test('listening streams are counted with the URIs that they watch', async () => 
   const streams: Connection[] = []
   try {
     let refused = 0
-    // Of 48 MiB each takes a quarter: four copies of 61 kB, and 16 KiB.
+    // Each caller gets a quarter of 48 MiB: four copies of 61 kB, and 16 KiB.
     while (refused === 0 && streams.length < 250) {
       const connection = await post(at, body, headers)
       streams.push(connection)

@@ -15,17 +15,17 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 import { startTasksServer } from '../../../support/servers/tasks-server.ts'
 
-/** The conformance suite's scenarios of skills (SEP-2640) and tasks (SEP-2663), directly and through the gateway. */
+/** Runs the conformance suite's scenarios for skills (SEP-2640) and tasks (SEP-2663), directly and through the gateway. */
 
 const AS_A_SERVER = ['sep-2640-skills-enumeration', 'sep-2640-skills-manifest', 'sep-2640-skills-directory']
 
-/** Names should be unique, says the suite, which takes the gateway for one server. */
+/** The suite requires unique names, as it takes the gateway for one server. */
 const filesOf = (skill: string) => ({
   [`${skill}/SKILL.md`]: skillText(skill),
   [`${skill}/references/RULES.md`]: `rules of ${skill}`,
 })
 
-/** The checks that passed, by their ids, each once. */
+/** Returns the ids of the checks that passed, each once. */
 const passedIn = (checks: readonly Check[]): string[] =>
   [...new Set(checks.filter(({ status }) => status === 'SUCCESS').map(({ id }) => id))].sort()
 
@@ -66,7 +66,7 @@ const AS_A_CLIENT = [
   'sep-2640-client-verify-frontmatter',
 ]
 
-/** A host that lists skills through a gateway, and loads each unless it only looks at the list. */
+/** Starts a host that lists skills through a gateway, and also loads each of them if `loads` is true. */
 async function driveHost(url: string, role: 'gateway' | 'proxy', loads: boolean): Promise<void> {
   const gateway = await startBefore(url, role)
   const client = new Client({ name: 'host', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
@@ -86,7 +86,7 @@ for (const role of ['proxy', 'gateway'] as const)
     const [noPrefetch] = AS_A_CLIENT
     const results = await runClientScenarios(AS_A_CLIENT, async (url, _context, scenario) => {
       if (scenario === noPrefetch) return driveHost(url, role, false)
-      // The client throws what it finds.
+      // The client throws its findings.
       await driveHost(url, role, true).catch(() => {})
     })
     for (const scenario of AS_A_CLIENT) {
@@ -100,7 +100,7 @@ for (const role of ['proxy', 'gateway'] as const)
     }
   })
 
-/** The scenarios of tasks. The suite skips that of notifications. */
+/** The scenarios for tasks. The suite skips the one for notifications. */
 const TASKS = [
   'tasks-lifecycle',
   'tasks-capability-negotiation',
@@ -121,7 +121,7 @@ test('every tasks scenario has the same checks directly, through a proxy and thr
   const proxy = await startGateway({ role: 'proxy', backends })
   const both = await startGateway({
     backends: [...backends, { name: 'other', url: other.url }],
-    // The tools keep the names that the suite asks for.
+    // The tools keep the names that the suite expects.
     aggregation: { conflictResolution: 'priority', conflictResolutionConfig: { priorityOrder: ['tasks', 'other'] } },
   })
   try {
@@ -144,7 +144,7 @@ const statusesIn = (checks: readonly Check[] = []): string[] => checks.map(({ id
 test('every server scenario of an extension in the installed suite is named here', async () => {
   const names = await serverScenarios()
   assert.ok(names.length > 60, `${names.length}`)
-  // All others are run by revision in conformance.test.ts.
+  // The other scenarios run in conformance.test.ts, by revision.
   assert.equal(names.filter(isOfExtension).sort(), [...AS_A_SERVER, ...TASKS].sort())
 })
 

@@ -1,4 +1,4 @@
-/** Keys in the query of a backend's URL, or in a key endpoint's, are shown nowhere. */
+/** Checks that keys in the query of a backend's or key endpoint's URL are shown nowhere. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

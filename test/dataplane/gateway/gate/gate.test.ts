@@ -31,7 +31,7 @@ let idp: IdentityProvider
 let one: RawServer
 let two: RawServer
 
-/** A server of both eras with tools, a prompt, a resource and instructions that all have its name. */
+/** Starts a server of both eras whose tools, prompt, resource and instructions contain its name. */
 function serverOf(name: string, tools: readonly string[]): Promise<RawServer> {
   const capabilities = { tools: {}, prompts: {}, resources: {} }
   const answers: Record<string, object> = {
@@ -83,7 +83,7 @@ const rowOf = (name: string, server: { readonly url: string }, more: Partial<Gat
   ...more,
 })
 
-/** The fields of a row that a registry always tells. */
+/** The fields that every row of a registry has. */
 const WHOLE = { version: '1.0.0', status: 'active', packages: [] }
 
 interface Gated {
@@ -431,10 +431,10 @@ test('an entry in one of two registries is enough, and a registry that is down l
   await it.close()
 })
 
-/** The files of the snapshots of a gateway. */
+/** Returns the path of a gateway's snapshots. */
 const snapshots = (directory: string) => join(directory, 'state', 'catalog', 'default.test')
 
-/** Waits for a whole snapshot of a gateway and returns the texts of its files by their names. */
+/** Waits for a complete snapshot of a gateway and returns its files' texts by name. */
 async function keptSnapshot({ gateway }: Gated): Promise<Map<string, string>> {
   const folder = snapshots(gateway.directory)
   let names: readonly string[] = []
@@ -726,7 +726,7 @@ test('a member that becomes hidden sends nothing to its sessions, which end with
   const said = (text: string) => stream.events.some(({ message }) => JSON.stringify(message ?? '').includes(text))
   const say = (text: string) =>
     `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"${text}"}}`
-  /** Says it until it has come: the stream to the backend may be opening. */
+  /** Sends the message until it arrives: the stream to the backend may still be opening. */
   const arrives = (server: ChangingServer, text: string) =>
     eventually(text, () => {
       if (!said(text)) server.notify(say(text))

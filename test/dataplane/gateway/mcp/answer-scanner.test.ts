@@ -7,7 +7,7 @@ interface Read {
   readonly text: string
 }
 
-/** Reads `text` in chunks of `size` bytes. */
+/** Scans `text` in chunks of `size` bytes. */
 function read(text: string | Buffer, size: number, edits?: AnswerEdits): Read {
   const bytes = Buffer.from(text)
   const scanner = new AnswerScanner(edits)

@@ -189,7 +189,7 @@ for (const params of [
       const given = (uri: string) => text.replace('PARAMS', params).replace('?', uri)
       for (const uri of ['"a:b"', '"a:\\/\\u0062\\"x"', '""']) {
         const edited = parse(given(uri)).withUri('c:"d/\u00e4')
-        // Its places are those of the same text that is read anew.
+        // The edited message has the same offsets as one parsed from the new text.
         assert.equal({ ...edited }, { ...parse(given(NEW)) })
         assert.is(edited.kind, 'request')
       }

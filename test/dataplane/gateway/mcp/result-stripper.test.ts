@@ -64,7 +64,7 @@ for (const [text, left] of [
     }
   })
 
-/** A generator that gives the same numbers each time. */
+/** Returns a generator of the same numbers in every run. */
 function numbers(seed: number): (below: number) => number {
   let state = seed
   return (below) => {

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { SseSplitter } from '../../../../dataplane/gateway/mcp/sse-splitter.ts'
 
-/** The data of the events in `text`, read in chunks of `size` bytes. */
+/** Returns the data of the events in `text`, read in chunks of `size` bytes. */
 function events(text: string, size: number): string[] {
   const found: string[] = []
   let data: Buffer[] = []

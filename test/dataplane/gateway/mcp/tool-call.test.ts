@@ -25,7 +25,7 @@ test('a composed call is the same message as its parsed text', () => {
   for (const parts of calls) {
     const made = toolCall(parts)
     const parsed = parseElement(made.text)
-    // The space around a value is no part of it where it is looked for.
+    // The offsets exclude the space around a value.
     const argumentsText = made.text.slice(made.argumentsStart, made.argumentsEnd)
     assert.is(argumentsText, parts.arguments)
     const places = { argumentsStart: parsed.argumentsStart, argumentsEnd: parsed.argumentsEnd }

@@ -5,14 +5,14 @@ import { numbersOf } from '../../../support/random.ts'
 
 const SIZES = [1, 2, 3, 5, 7, 16, 1000]
 
-/** As of a backend `b` with skills. */
+/** Rewrites as for a backend `b` with skills. */
 const shown = (uri: string): string => (uri.startsWith('skill://') ? `skill://b/${uri.slice(8)}` : uri)
 
 function inChunks(given: string, size: number, isPrivate: boolean): string {
   const bytes = Buffer.from(given)
   const rewriter = new UriRewriter(shown, isPrivate)
   const out: Buffer[] = []
-  // Each chunk is written over once it has been taken, as connections do with their buffers.
+  // Overwrites each chunk once it was pushed, as connections do with their buffers.
   for (let at = 0; at < bytes.length; at += size) {
     const chunk = Buffer.from(bytes.subarray(at, at + size))
     const parts: Buffer[] = []
@@ -30,7 +30,7 @@ function isRewritten(given: string, expected: string, isPrivate = false): void {
 
 const OWN = '"skill://x/SKILL.md"'
 const SHOWN = '"skill://b/x/SKILL.md"'
-/** Answers with `OWN` where it is changed, and with `?` where it stays. */
+/** Answers with `OWN` for a rewritten URI and `?` for an unchanged one. */
 const answers = [
   `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":OWN,"text":"skill://x"},{"mimeType":"a/b","uri":OWN}]}}`,
   `{ "result" :\n{ "contents" : [ { "uri" : OWN } ] } , "id" : 1 }`,
@@ -40,10 +40,10 @@ const answers = [
   `{"result":{"_meta":{"ui":{"resourceUri":OWN},"ui/resourceUri":OWN}}}`,
   `{"result":{"result":{"contents":[{"uri":OWN}],"_meta":{"ui/resourceUri":OWN}}}}`,
   `{"error":{"code":-32602,"message":?,"data":{"uri":OWN}}}`,
-  // Members that come twice, and names in another spelling: clients may take either.
+  // Duplicate and escaped member names: clients may accept any of them.
   `{"result":{"contents":[{"uri":OWN,"uri":OWN}],"contents":[{"uri":OWN}]},"result":{"contents":[{"uri":OWN}]}}`,
   `{"r\\u0065sult":{"\\u0063ontents":[{"\\u0075\\u0072\\u0069":OWN}],"_meta":{"ui\\/resourceUri":OWN}}}`,
-  // What is elsewhere, or is no text of its own.
+  // URIs in other places, and values that are not text.
   `{"uri":?,"contents":[{"uri":?}],"result":{"uri":?,"contents":{"uri":?},"data":{"uri":?}}}`,
   `{"result":{"contents":[{"x":{"uri":?},"y":[{"uri":?}],"uri":OWN,"Uri":?,"_meta":{"uri":?}}]}}`,
   `{"result":{"contents":[[{"uri":?}],?,{"uri":[?]},{"uri":{"uri":?}},{"uri":7},{"uri":null},{"uri":OWN}]}}`,
@@ -92,7 +92,7 @@ const IN_RESULT = [
   '_meta/ui/resourceUri',
   '_meta/ui~resourceUri',
 ]
-/** With `~` in place of a slash in a name. */
+/** `~` stands for a slash in a name. */
 const PLACES = ['error/data/uri', ...IN_RESULT.flatMap((at) => [`result/${at}`, `result/result/${at}`])]
 
 test('random answers are changed only at these places', () => {
@@ -103,19 +103,19 @@ test('random answers are changed only at these places', () => {
     JSON.stringify(text).replace(/[a-z]/g, (letter) =>
       number(20) > 0 ? letter : `\\u00${letter.charCodeAt(0).toString(16)}`,
     )
-  /** Text as the server gives it and as the client gets it. */
+  /** The text that the server sends, and the text that the client gets. */
   type Both = readonly [given: string, expected: string]
   const joined = (open: string, parts: readonly Both[], close: string): Both =>
     [0, 1].map((side) => open + parts.map((part) => part[side]).join(',') + close) as unknown as Both
   const same = (text: string): Both => [text, text]
-  /** The names, and `*`, that lead from here to a place. */
+  /** Returns the names, and `*`, on the way from here to a place. */
   const onward = (path: readonly string[]) => {
     const here = path.map((name) => `${name}/`).join('')
     return PLACES.filter((place) => place.startsWith(here)).map((place) => place.slice(here.length).split('/')[0])
   }
   const valueAt = (path: readonly string[]): Both => {
     const next = onward(path)
-    // Most values are of the kind that leads on.
+    // Most values are of the type that leads to such a place.
     const likely = next.length > 0 && number(8) > 0 ? (oneOf(next) === '*' ? 1 : 0) : number(4)
     const kind = path.length === 0 ? 0 : path.length > 8 ? 2 + number(2) : likely
     if (kind === 0)

@@ -26,7 +26,7 @@ interface Pair {
   readonly gateway: GatewayUnderTest
 }
 
-/** Runs with a server and a proxy in front of it, or a gateway. */
+/** Runs a test with a server and a proxy or gateway in front of it. */
 async function withProxy(
   pinning: ((shows: Shows) => Pinning) | undefined,
   run: (pair: Pair) => Promise<void>,
@@ -55,7 +55,7 @@ const namesIn = async (url: string, headers: Record<string, string> = {}): Promi
   (await postModern(url, 'tools/list', {}, headers)).json.result.tools.map(({ name }: { name: string }) => name)
 const listIn = async ({ url }: GatewayUnderTest): Promise<unknown> => (await postModern(url, 'tools/list')).json
 const countsOf = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
-/** Waits until all that a gateway's backends show at first was judged by their pins. */
+/** Waits until the pins were applied to all that a gateway's backends showed at first. */
 const isListed = (gateway: GatewayUnderTest, count = 5): Promise<void> =>
   eventually('all is listed', async () =>
     (await gateway.status()).backends.every(({ definitions }) => {
@@ -557,7 +557,7 @@ for (const era of ['modern', 'legacy'] as const)
       enforced,
       async ({ server, gateway }) => {
         const session = await openSession(gateway.url)
-        // Its own session with the server, on which the server sends the same storm.
+        // The client's own session with the server, which sends the same burst there.
         await post(gateway.url, rpc('tools/call', { name: 'two', arguments: {} }), session)
         const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
         const heard: string[] = []
@@ -581,7 +581,7 @@ for (const era of ['modern', 'legacy'] as const)
         assert.is(changed(), 1)
         assert.not.ok(heard.join('').includes('POISON'))
         const times = server.listedAt.slice(polled)
-        // Each arrives as late as the machine is busy: their rate is what the gateway decides.
+        // A busy machine delays each poll, so only their average rate shows the gateway's decision.
         const took = (times.at(-1) as number) - (times[0] as number)
         assert.ok(took > 900 * (times.length - 1), `${times.length} polls in ${took} ms`)
         server.shows.tools[0] = tool('one')
@@ -659,7 +659,7 @@ test('if a server has other texts in each era, those of the era in use count for
     const modern = (await postModern(gateway.url, 'tools/list')).text
     const inSession = (await post(gateway.url, rpc('tools/list'), session)).text
     assert.is(modern.includes('mine'), index < 2, String(index))
-    // A session of a proxy may have a list of its own, which is held to the same pins.
+    // A proxy's session may have its own list; the same pins apply to it.
     for (const text of [modern, inSession]) assert.not.ok(text.includes(index < 2 ? other : asked), text)
     await gateway.close()
   }
@@ -682,7 +682,7 @@ test('replicas that list at other times, or start during a change, show only wha
     for (const gateway of [first, started, late])
       assert.not.ok(JSON.stringify(await listIn(gateway)).includes('POISON'))
     assert.equal(await namesIn(started.url), ['b_two'])
-    // It looks once an hour by itself, and hears of the change.
+    // It polls once an hour and learns of the change by a notification.
     await eventually('it listens', () => server.notify(CHANGED) === 3)
     await eventually('it has heard', async () => (await namesIn(late.url)).length === 1)
     for (const gateway of [late, started]) await gateway.close()

@@ -8,8 +8,9 @@ import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../sup
 import { type ChangingServer, type Shows, startChangingServer } from '../../../support/servers/changing-server.ts'
 
 /**
- * Every member of a definition, of every kind, in both eras: a change that nobody approved reaches no client, no log,
- * no status and no metric, and what has changed is as unknown as what never was. The word of each change is POISON.
+ * Changes every member of a definition, of every kind, in both eras: an unapproved change reaches no client, log,
+ * status or metric, and a changed definition is as unknown as one that never existed. The text of each change is
+ * POISON.
  */
 
 const TOOL = {
@@ -82,7 +83,10 @@ const first = (): Partial<Shows> => ({
 type Kind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
 type Change = readonly [what: string, changed: string]
 
-/** Changes one member after the other: its value, or one value inside it; also adds, removes and repeats members. */
+/**
+ * Returns changes of each member in turn: its value, or one value inside it; members are also added, removed and
+ * repeated.
+ */
 function changesOf(definition: Readonly<Record<string, unknown>>, key: string): Change[] {
   const poisoned = (value: unknown): unknown[] => {
     if (Array.isArray(value))
@@ -125,7 +129,7 @@ function changesOf(definition: Readonly<Record<string, unknown>>, key: string): 
 interface Asked {
   readonly method: string
   readonly params: Record<string, unknown>
-  /** The same for what does not exist. */
+  /** The same for an item that does not exist. */
   readonly unknown: Record<string, unknown>
 }
 
@@ -157,13 +161,13 @@ const asks: Readonly<Record<Kind, readonly Asked[]>> = {
   ],
 }
 
-/** Returns the name of one of many like this definition. */
+/** Returns a name for one of many copies of this definition. */
 const numbered = (definition: object, key: string, at: number): string => {
   const name = (definition as Record<string, string>)[key] as string
   return name.includes('{') ? name.replace('{', `${at}-{`) : `${name}${at}`
 }
 
-/** Puts the name of the definition that is asked for into the params of a request. */
+/** Sets the requested definition's name in the params of a request. */
 function withName(params: Record<string, unknown>, kind: Kind, name: string): Record<string, unknown> {
   const uri = kind === 'resourceTemplates' && params['uri'] !== undefined ? name.replace('{x}', '1') : name
   if (params['uri'] !== undefined) return { ...params, uri }
@@ -212,7 +216,7 @@ for (const era of ['legacy', 'modern'] as const) {
     await served()
   })
 
-  /** Puts pins of all that the server shows now in force. */
+  /** Applies pins of everything that the server shows now. */
   const configure = () =>
     gateway.configure({
       role: 'proxy',
@@ -228,7 +232,7 @@ for (const era of ['legacy', 'modern'] as const) {
   }
   const served = () =>
     eventually('all is served', async () => (await counts()).withheld === 0 && (await counts()).missing === 0)
-  /** A definition that is no valid one is left out of the list, and so it is missing. */
+  /** An invalid definition is left out of the list, and so it is missing. */
   const withheld = (what = '') =>
     eventually(`${what} is withheld`, async () => {
       const { withheld: count, missing } = await counts()
@@ -240,7 +244,7 @@ for (const era of ['legacy', 'modern'] as const) {
     await eventually('polls', () => server.calls('tools/list').length >= before + 2)
   }
 
-  /** Everything that a client, an operator or a log may get. */
+  /** Returns everything that a client, an operator or a log may get. */
   async function everything(): Promise<string> {
     const texts: string[] = []
     for (const ask of clients) for (const [method] of LISTS) texts.push((await ask(method)).text)
@@ -260,7 +264,7 @@ for (const era of ['legacy', 'modern'] as const) {
   ] as const
   for (const [kind, definition, key] of definitions)
     test(`${era} server, ${kind}: no change reaches anybody, and the approved text is served again`, async () => {
-      // Each change is that of a definition of its own, so that one poll sees them all.
+      // Each change applies to its own definition, so that one poll covers them all.
       const { length } = changesOf(definition, key)
       const own = Array.from({ length }, (_, at) => ({ ...definition, [key]: numbered(definition, key, at) }))
       const changes = own.map((one, at) => changesOf(one, key)[at] as Change)
@@ -331,7 +335,7 @@ for (const era of ['legacy', 'modern'] as const) {
   test(`${era} server: changed instructions reach nobody`, async () => {
     assert.ok((await everything()).includes('Use it well.'))
     server.shows.instructions = 'POISON'
-    // A server of sessions tells them in each.
+    // A server with sessions sends them in each session.
     await openSession(gateway.url)
     await clients[0]?.('tools/call', { name: 'other', arguments: {} })
     const session = await openSession(gateway.url)

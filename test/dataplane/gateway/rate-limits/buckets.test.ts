@@ -1,4 +1,7 @@
-/** Buckets in memory and in Redis decide alike; those in memory are bounded, those in Redis take one command a call. */
+/**
+ * Checks that buckets in memory and in Redis decide alike; those in memory are bounded, those in Redis take one command
+ * a call.
+ */
 
 import type { Redis } from 'ioredis'
 import pino from 'pino'
@@ -47,7 +50,7 @@ const inMemory = (now?: () => number, mostBytes = MIB) =>
 const bucket = (maxTokens: number, refillPeriod = '24h') => ({ maxTokens, refillPeriod })
 const stores: Readonly<Record<string, () => Buckets>> = { memory: inMemory, redis: inRedis }
 
-/** Which limits refuse the call; empty where none does. */
+/** Returns the limits that refuse the call. */
 const refused = async (buckets: Buckets, limits: readonly Limit[], user: string) =>
   (await buckets.take(limits, user)).map(({ limit }) => limit.id)
 
@@ -86,7 +89,7 @@ for (const [store, make] of Object.entries(stores)) {
       assert.equal(await refused(buckets, all, 'u'), [])
       assert.equal(await refused(buckets, all, 'u'), [])
       const [empty] = await buckets.take(all, 'u')
-      // On a busy machine a token may have come back meanwhile.
+      // On a busy machine a token may already have been refilled.
       if (performance.now() - began < 200) assert.ok(empty !== undefined && empty.waitMs > 0 && empty.waitMs <= 200)
       await eventually('a whole period has passed', () => performance.now() > began + 450)
     }
@@ -146,7 +149,7 @@ test('a call is one command, also after Redis has forgotten the script', async (
   const commands = async () => Number(/total_commands_processed:(\d+)/.exec(await plain.info('stats'))?.[1])
   const before = await commands()
   for (let call = 0; call < 5; call++) assert.equal(await buckets.take(all, 'u'), [])
-  // What a script calls counts as well: TIME, a GET and a SET for each of three buckets. And the INFO before.
+  // Commands inside a script count as well: TIME, a GET and a SET for each of three buckets. So does the INFO before.
   assert.is((await commands()) - before, 5 * (1 + 1 + 3 * 2) + 1)
   await plain.script('FLUSH')
   for (let call = 0; call < 3; call++) assert.equal(await buckets.take(all, 'u'), [])

@@ -1,4 +1,4 @@
-/** Rate limits as clients meet them: over HTTP, in both eras, before backends of both. */
+/** Tests rate limits over HTTP, in both eras, with backends of both. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -24,7 +24,7 @@ const eras: readonly Era[] = ['modern', 'legacy']
 let idp: IdentityProvider
 const backends: Partial<Record<Era, RawServer>> = {}
 const backend = (era: Era) => backends[era] as RawServer
-/** What the next call of a backend is answered with in place of a result. */
+/** The status with which a backend answers its next call. */
 let status = 200
 const open: GatewayUnderTest[] = []
 
@@ -204,7 +204,7 @@ test('a call that is sent to its backend twice is counted once', async () => {
   const gateway = await start({ shared: bucket(2) }, {}, 'legacy')
   assert.is(isRefused(await callIn('modern', gateway.url, 'x_a')), false)
   const before = backend('legacy').calls('tools/call').length
-  // The backend has forgotten its session: the call goes out again in another one.
+  // The backend has lost its session: the call is sent again in a new one.
   status = 404
   assert.is((await callIn('modern', gateway.url, 'x_a')).json.result.content[0].text, 'done')
   assert.is(backend('legacy').calls('tools/call').length - before, 2)

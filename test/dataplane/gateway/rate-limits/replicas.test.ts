@@ -1,4 +1,4 @@
-/** Rate limits of several replicas on one Redis: what they share, and what becomes of calls while Redis is away. */
+/** Tests rate limits of several replicas on one Redis: what they share, and how calls are treated while Redis is down. */
 
 import pino from 'pino'
 import { test } from 'uvu'
@@ -175,7 +175,7 @@ test('behind Sentinel, limits continue at the server that takes over', async () 
   await set.master.stop()
   const ask = () => refused(buckets, 'v').catch(() => undefined)
   let answer: string[] = []
-  // What the old server had not handed on yet may be lost; its last call was made long before.
+  // Writes that the old server had not replicated may be lost; its last call was long before.
   await eventually('the other server refuses', async () => (answer = (await ask()) ?? []).length > 0)
   assert.ok(answer.includes('shared') || answer.includes('user'))
 })

@@ -1,4 +1,4 @@
-/** Bounds of anonymous callers are per address: that of the peer, or the one that a trusted proxy in front has seen. */
+/** Checks that limits for anonymous callers apply per address: the peer's, or the client's as reported by a trusted proxy. */
 import { EventEmitter, once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -57,7 +57,7 @@ async function serve(
   }
 }
 
-/** Sends a call as a client of this address behind a proxy; with `hang` one that is never answered. */
+/** Sends a call as a client of this address behind a proxy; calls with `hang` are never answered. */
 function send(gateway: GatewayUnderTest, address: string, name: string, args: object, signal: AbortSignal) {
   const { body, headers } = modern('tools/call', { name, arguments: args })
   const forwarded = { 'x-forwarded-for': `203.0.113.9, ${address}` }

@@ -1,4 +1,4 @@
-/** By which address a gateway counts the wrong tokens that strangers bring. */
+/** Checks under which address a gateway counts invalid tokens. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -39,7 +39,7 @@ async function serve(trustProxyHeaders: boolean, use: (bring: Bring) => Promise<
   let count = 0
   using _clock = stoppedClock()
   try {
-    // Each with another token, which is none.
+    // Each request has another invalid token.
     await use(async (forwardedFor) => {
       const headers: Record<string, string> = { authorization: `Bearer wrong-${trustProxyHeaders}-${count++}` }
       if (forwardedFor !== undefined) headers['x-forwarded-for'] = forwardedFor
@@ -61,7 +61,7 @@ test('behind a trusted proxy the address is the one that the proxy saw', () =>
     await untilRefused(bring, (index) => `198.51.100.${index}, 203.0.113.1`)
     assert.is(await bring('203.0.113.1'), 429)
     assert.is(await bring('203.0.113.1, 203.0.113.2'), 401)
-    // Where that is none it is the proxy itself.
+    // If the header has no address, the proxy's own is counted.
     assert.is(await bring('unknown'), 401)
     assert.is(await bring(), 401)
   }))

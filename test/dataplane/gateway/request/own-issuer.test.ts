@@ -11,7 +11,7 @@ import { keptLog } from '../../../support/kept-log.ts'
 
 const OWN = { url: 'https://gateway.example/mcp', scopes: [] } as unknown as Parameters<OwnIssuer['follow']>[1]
 
-/** An authorization server that tells which one it goes on from, and which one goes on when it is closed. */
+/** Records which authorization server it replaced, and which one replaced it when it was closed. */
 interface Told {
   readonly issuer: string
   readonly after: string | undefined
@@ -19,7 +19,7 @@ interface Told {
   closed: number
 }
 
-/** A gateway's authorization servers; those of the issuers in `failing` can't be loaded. */
+/** Starts a gateway's authorization servers; those of the issuers in `failing` can't be loaded. */
 function ownIssuer() {
   const failing = new Set<string>()
   const attempts: string[] = []
@@ -64,7 +64,7 @@ test('an authorization server that could not be loaded is unavailable, and loade
   failing.add('a')
   follow('a')
   await refused(current())
-  // During the pause the answer is there at once, and causes no attempt.
+  // During the pause the answer comes at once, without another attempt.
   for (let left = 100; left > 0; left--) await refused(current())
   assert.ok(attempts.length < 5, `${attempts.length} attempts`)
   await eventually('another attempt', () => attempts.length >= 2)

@@ -50,7 +50,7 @@ test('below a prefix: the endpoint answers with and without it, and URLs have it
     const told = `https://tools.example.com/team/b${WELL_KNOWN}/mcp`
     for (const path of ['/mcp', '/team/b/mcp', '/team/b/mcp?x=1'])
       assert.is(await challengeOf(`${base}${path}`), told, path)
-    // Where the challenge leads, by a proxy that strips the prefix and by one that doesn't, and where RFC 9728 has it.
+    // The challenge's URL, through a proxy that strips the prefix and one that doesn't, and the URL of RFC 9728.
     for (const path of [`${WELL_KNOWN}/mcp`, `/team/b${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/team/b/mcp`, WELL_KNOWN])
       assert.is(await resourceOf(`${base}${path}`), resourceUrl, path)
     for (const path of ['/team/mcp', '/team/bb/mcp', '/team/b/team/b/mcp', `${WELL_KNOWN}/b/mcp`])
@@ -101,10 +101,10 @@ test('with trustProxyHeaders URLs follow the proxy’s headers, for allowed host
       await resourceOf(`${base}${WELL_KNOWN}`, { ...forwarded, 'x-forwarded-host': 'evil.example' }),
       configured,
     )
-    // They are no way past the check of the token's audience, nor into the metadata's issuers.
+    // The headers affect neither the check of the token's audience nor the metadata's issuers.
     const document = (await (await fetch(`${base}${WELL_KNOWN}`, { headers: forwarded })).json()) as object
     assert.equal((document as { authorization_servers: string[] }).authorization_servers, [idp.issuer])
-    // A host that isn't answered to stays so, whatever proxies are said to have been asked for.
+    // A refused host stays refused, whatever a proxy claims was requested.
     assert.is((await fetch(`${base}/mcp`, { headers: { ...forwarded, origin: 'https://evil.example' } })).status, 403)
   })
 })
@@ -146,7 +146,7 @@ for (const [title, headers, expected] of [
     'http://tools.example.com/mcp',
   ],
   ['a prefix', { ...host('tools.example.com'), 'x-forwarded-prefix': '/a/b/' }, 'https://tools.example.com/a/b/mcp'],
-  // What a stranger can send directly.
+  // Headers that a stranger can send directly.
   ['a host that is not named', host('evil.example'), inner],
   ['one behind a named one', host('tools.example.com, evil.example'), inner],
   ['one with a named one as user', host('tools.example.com@evil.example'), inner],

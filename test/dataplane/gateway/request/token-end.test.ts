@@ -1,4 +1,4 @@
-/** Streams end with the token that opened them. */
+/** Checks that streams end with the token that opened them. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -34,7 +34,7 @@ test.after(async () => {
   await provider.close()
 })
 
-/** Good for 30 seconds of skew more, or less where it is negative. */
+/** Mints a token that is valid for `expiresIn` seconds and another 30 of clock skew; `expiresIn` may be negative. */
 const mint = (expiresIn: number) => provider.mint({ aud: 'us' }, { expiresIn })
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
@@ -56,7 +56,7 @@ test('each kind of stream ends when its token expires, and not before', async ()
   const get = (token: string, at: Record<string, string>, after?: string) =>
     EventReader.listen(gateway.url, { ...at, ...bearer(token) }, after)
   const hearing = await get(short, session)
-  // Each of these calls becomes a stream by what the backend says first, and has no answer.
+  // The backend's first message turns each of these calls into a stream; it sends no answer.
   const open = async (request: Promise<EventReader>) => {
     const before = stage.calls.length
     await eventually('the call at the backend', () => {
@@ -86,7 +86,7 @@ test('each kind of stream ends when its token expires, and not before', async ()
   const cancelled = () => stage.backend.calls('notifications/cancelled').length
   await eventually('the call without a client to be cancelled', () => cancelled() === 1)
 
-  // In a session the call goes on, and its client comes back with another token.
+  // A call in a session continues, and its client resumes it with another token.
   const back = await get(good, session, legacyCall.lastId)
   stage.calls[1]?.res.write(`data: ${logged('later')}\n\n`)
   await eventually('what comes later', () => back.messages.some(({ params }) => params?.data === 'later'))
@@ -98,7 +98,7 @@ interface Held extends TokenHolder {
   ended: number
 }
 
-/** A watch whose tokens are good until `answers` says otherwise. */
+/** Returns a watch whose tokens are valid unless `answers` has another result. */
 function watching(expiresAt = 10_000) {
   const answers = new Map<string, () => Caller | Promise<Caller>>()
   const asked: string[] = []

@@ -1,28 +1,28 @@
 import { scenarios } from './scenarios.ts'
 import { type ClientKind, openSdkClient, type Target } from './sdk-client.ts'
 
-/** What came of a scenario: its value, or the error that ended it. */
+/** The outcome of a scenario: its value, or the error that ended it. */
 export type Outcome = { readonly is: unknown } | { readonly code: unknown; readonly message: string }
 
-/** A scenario that takes longer works neither here nor there. In milliseconds. */
+/** The timeout of a scenario in milliseconds. */
 const LONGEST_MS = 60_000
-/** What of results only some servers say, of themselves. */
+/** A member that only some servers add to results. */
 const OF_SERVER = /"_meta":\{"io\.modelcontextprotocol\/serverInfo":\{[^{}]*\}\},?/g
 
-/** Whether something came of it that is no error; where an error is what is looked at it counts. */
+/** Returns whether the outcome is not an error, except where the scenario expects one. */
 export const worked = (outcome: Outcome): boolean =>
   'is' in outcome && !/"isError":true,"text":"(?!it failed|thrown)/.test(JSON.stringify(outcome.is))
 
 interface Place {
   readonly kind: ClientKind
   readonly target: Target
-  /** What stands before names of tools and prompts there. */
+  /** The prefix of names of tools and prompts. */
   readonly prefix?: string
-  /** How long it may take, in milliseconds. */
+  /** The timeout in milliseconds. */
   readonly ms?: number
 }
 
-/** Runs one scenario with a client of its own. */
+/** Runs one scenario with a new client. */
 export async function run(name: string, { kind, target, prefix = '', ms = LONGEST_MS }: Place): Promise<Outcome> {
   try {
     const opened = await openSdkClient(kind, target)

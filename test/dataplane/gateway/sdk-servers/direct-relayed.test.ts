@@ -1,4 +1,7 @@
-/** What works between a client and a server of the SDKs works through a gateway and a proxy, with the same outcome. */
+/**
+ * Checks that what works between a client and a server of the SDKs works through a gateway and a proxy, with the same
+ * outcome.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
@@ -7,7 +10,7 @@ import { httpShapes, type SdkServer, startSdkServer } from './http-servers.ts'
 import { scenarios } from './scenarios.ts'
 import { clientKinds } from './sdk-client.ts'
 
-/** What takes longer directly is not looked at. In milliseconds. */
+/** The timeout of a direct run in milliseconds; scenarios that exceed it are not compared. */
 const DIRECT_MS = 3_000
 
 const inFront = ({ url }: SdkServer, role: 'proxy' | 'gateway'): Promise<GatewayUnderTest> =>

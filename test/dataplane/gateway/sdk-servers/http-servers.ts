@@ -15,7 +15,7 @@ export interface SdkServer {
   close(): Promise<void>
 }
 
-/** `v1`: SDK 1 with sessions; of SDK 2: sessions alone, both eras with sessions, the newer era alone. */
+/** `v1`: SDK 1 with sessions; SDK 2: only sessions, both eras with sessions, only the stateless era. */
 export const httpShapes = ['v1', 'v2-sessions', 'v2-dual-sessions', 'v2-stateless'] as const
 export type HttpShape = (typeof httpShapes)[number]
 
@@ -72,7 +72,7 @@ function sessionsV2(world: World): Sessions {
   }
 }
 
-/** Serves a server of an SDK over HTTP in the given shape, wired as the SDK's documentation does it. */
+/** Serves an SDK's server over HTTP in the given shape, as the SDK's documentation describes. */
 export async function startSdkServer(shape: HttpShape): Promise<SdkServer> {
   const world: World = { grown: false, began: 0, cancelled: 0, grow() {}, touch() {} }
   const hasSessions = shape !== 'v2-stateless'

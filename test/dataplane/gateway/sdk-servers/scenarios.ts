@@ -2,9 +2,9 @@ import { eventually } from '../../../support/eventually.ts'
 import { textOf } from '../../../support/gateway/clients.ts'
 import type { SdkClient } from './sdk-client.ts'
 
-/** A client that calls tools under the names that it is shown. */
+/** A client that calls tools by the names in its list. */
 export interface Caller extends SdkClient {
-  /** What stands before names of tools and prompts. */
+  /** The prefix of names of tools and prompts. */
   readonly prefix: string
 }
 
@@ -27,7 +27,7 @@ const bare = ({ prefix }: Caller, items: readonly { readonly name: string }[]) =
 
 const UPDATED = 'test://fixed'
 
-/** What a client does with a server, and what comes of it: to be the same directly and through a gateway. */
+/** Actions of a client with a server. Their outcomes must be the same directly and through a gateway. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   'elicitation by a request': asking('send_form'),
   'elicitation by elicitInput': asking('elicit_form'),
@@ -40,7 +40,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   progress: async ({ client, prefix }) => {
     const seen: unknown[] = []
     const params = { name: `${prefix}steps`, arguments: {} }
-    // Between SDK 1 and SDK 2 the second parameter differs; the third is that of SDK 1.
+    // The second parameter differs between SDK 1 and SDK 2; the third is that of SDK 1.
     const options = { onprogress: (progress: unknown) => void seen.push(progress) }
     const calls = client.callTool.bind(client) as (...given: unknown[]) => Promise<unknown>
     const result = await calls(params, ...('setLoggingLevel' in client && isV1(client) ? [undefined] : []), options)

@@ -14,18 +14,18 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 
-/** SDK 1; SDK 2 in the era of sessions; SDK 2 in the stateless era. */
+/** SDK 1; SDK 2 with sessions; SDK 2 without (stateless era). */
 export const clientKinds = ['v1', 'v2-session', 'v2-stateless'] as const
 export type ClientKind = (typeof clientKinds)[number]
 
-/** Where a server is: behind a URL, or a program. */
+/** A server's URL, or its command line. */
 export type Target = string | readonly string[]
 
 export interface SdkClient {
   readonly kind: ClientKind
-  /** A client of SDK 2; one of SDK 1 has the same methods where the scenarios use them. */
+  /** A client of SDK 2; one of SDK 1 has the same methods as far as the scenarios use them. */
   readonly client: Client
-  /** What the server has said unasked, and what it has asked, in order. */
+  /** The server's notifications and requests, in order. */
   readonly heard: string[]
 }
 
@@ -44,7 +44,7 @@ interface Asked {
   readonly url?: string
 }
 
-/** Connects a client of an SDK that can be asked everything. */
+/** Connects an SDK's client that can answer every kind of request. */
 export async function openSdkClient(kind: ClientKind, target: Target): Promise<SdkClient> {
   const heard: string[] = []
   const elicited = ({ mode = 'form', message, url }: Asked) => {

@@ -1,6 +1,7 @@
 /**
- * The SDK's own everything server: it shows the tools that ask only to clients that declare what they need, and asks by
- * requests. Through the gateway each client has what it has directly; a stateless one too, which it does not speak to.
+ * Tests the SDK's own everything server: it shows the tools that ask only to clients with the needed capabilities, and
+ * asks by requests. Through the gateway each client has what it has directly, and so has a stateless client, which the
+ * server does not support.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -45,7 +46,7 @@ async function outcomes({ client, heard }: SdkClient, prefix: string): Promise<o
 
 for (const kind of clientKinds)
   test(`client ${kind}: lists the tools that ask, and is asked`, async () => {
-    // The server knows the era of sessions alone: directly, a stateless client is one with a session.
+    // The server supports only sessions: directly, a stateless client falls back to one.
     const direct = await openSdkClient(kind === 'v2-stateless' ? 'v2-session' : kind, everything.url)
     const relayed = await openSdkClient(kind, gateway.url)
     try {

@@ -1,4 +1,4 @@
-/** A server of SDK 2 on standard input and output takes the era in which it is spoken to first. */
+/** Tests a server of SDK 2 on stdio, which uses the era of the first message that it gets. */
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** One of the servers on standard input and output, as a program: `v1`, `v2` (both eras) or `v2-stateless`. */
+/** Runs one of the servers on stdio: `v1`, `v2` (both eras) or `v2-stateless`. */
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { buildV1, growV1 } from './v1-server.ts'

@@ -20,7 +20,7 @@ const text = (value: string) => ({ content: [{ type: 'text' as const, text: valu
 const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } }
 const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'What?' } }]
 
-/** A server on SDK 1, as most servers in use are written, with all that a server can do. */
+/** Builds a server with every feature on SDK 1, as most existing servers are written. */
 export function buildV1(world: World): McpServer {
   const server = new McpServer(
     { name: 'v1', version: '1.0.0' },
@@ -47,7 +47,7 @@ function asks(server: McpServer): void {
   tool('send_form', ({ sendRequest }) =>
     sendRequest({ method: 'elicitation/create', params: { message: 'Who?', requestedSchema } }, ElicitResultSchema),
   )
-  // Without a related request: on the stream that the client has open.
+  // Without a related request it is sent on the client's open stream.
   tool('elicit_form', () => server.server.elicitInput({ message: 'Who?', requestedSchema }))
   tool('elicit_url', ({ sendRequest }) =>
     sendRequest(
@@ -132,7 +132,7 @@ function offers(server: McpServer, world: World): void {
   if (world.grown) growV1(server)
 }
 
-/** Adds one of each kind; the SDK tells its client. */
+/** Adds a tool, a prompt and a resource; the SDK notifies its client. */
 export function growV1(server: McpServer): void {
   server.registerTool('grown', {}, async () => text('here'))
   server.registerPrompt('grown', {}, async () => ({

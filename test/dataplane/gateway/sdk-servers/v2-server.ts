@@ -15,7 +15,7 @@ const text = (value: string) => ({ content: [{ type: 'text' as const, text: valu
 const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } }
 const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'What?' } }]
 
-/** A server on SDK 2, as its examples are written, with all that a server can do. */
+/** Builds a server with every feature on SDK 2, as its examples are written. */
 export function buildV2(world: World): McpServer {
   const server = new McpServer(
     { name: 'v2', version: '1.0.0' },
@@ -141,7 +141,7 @@ function offers(server: McpServer, world: World): void {
   if (world.grown) growV2(server)
 }
 
-/** Adds one of each kind; the SDK tells its client. */
+/** Adds a tool, a prompt and a resource; the SDK notifies its client. */
 export function growV2(server: McpServer): void {
   server.registerTool('grown', {}, async () => text('here'))
   server.registerPrompt('grown', {}, async () => ({

@@ -1,12 +1,12 @@
-/** What the instances of one server share. */
+/** The state that the instances of one server share. */
 export interface World {
-  /** Whether it shows one more tool, prompt and resource. */
+  /** True if one more tool, prompt and resource are shown. */
   grown: boolean
-  /** Calls of `slow` that have begun, and that were cancelled. */
+  /** The calls of `slow` that have begun and that were cancelled. */
   began: number
   cancelled: number
-  /** Adds them and tells everybody. */
+  /** Adds them and notifies all clients. */
   grow(): void
-  /** Tells everybody that `test://fixed` has changed. */
+  /** Notifies all clients that `test://fixed` has changed. */
   touch(): unknown
 }

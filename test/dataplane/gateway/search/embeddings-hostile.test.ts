@@ -1,4 +1,4 @@
-/** An embedding service that is away, lies or takes its time costs nobody their tools: they are found by their words. */
+/** Checks that tools are still found by their words if the embedding service is down, sends invalid answers or is slow. */
 
 import { rename, rm, writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
@@ -77,7 +77,7 @@ const status =
     res.writeHead(code, headers).end('secret words of the service')
     return true
   }
-/** Bytes without end, until the other side has had enough. */
+/** Writes endless data until the other side closes the connection. */
 const endless = (_: EmbeddingRequest, res: ServerResponse) => {
   const chunk = Buffer.alloc(64 * 1024, '[0.1,')
   const more = () => {
@@ -125,7 +125,7 @@ for (const [what, answer] of Object.entries(answers))
     assert.equal(await find(gateway, 'weather'), ['b_getWeather'])
     const asked = service.seen.length
     assert.equal(await find(gateway, 'search'), ['b_search'])
-    // It is left alone for half a second at least.
+    // After a failure the service is not called for at least half a second.
     const isSoon = performance.now() - began < 500
     if (isSoon) assert.is(service.seen.length, asked, 'what has just failed is left alone')
     const state = await stateOf(gateway)
@@ -220,7 +220,7 @@ test('searches are counted by how they were made', async () => {
 })
 
 test('searches beyond the limit of waiting ones use words alone', async () => {
-  // None of those that wait ends before all are made.
+  // None of the waiting searches ends before all have been sent.
   const gateway = await start({ embeddingServiceTimeout: '10m' })
   await find(gateway, 'umbrella')
   const held: ServerResponse[] = []
@@ -244,7 +244,7 @@ test('slow queries of one caller do not keep others from finding by meaning', as
   service.answer = ({ texts }, res) => texts.includes('slow') && held.push(res) > 0
   const slow = Array.from({ length: 100 }, () => from('192.0.2.1', 'slow'))
   await eventually('those beyond', async () => (await stateOf(gateway)).wordsAlone === 36)
-  // Words alone find nothing here.
+  // No word matches here.
   assert.is((await from('192.0.2.2', 'umbrella'))[0], 'b_getWeather')
   assert.ok(held.length > 0 && held.length < 4, 'the connections to the service are not all taken')
   service.answer = undefined

@@ -1,4 +1,4 @@
-/** Tools that are found by what is meant, over HTTP, with an embedding service of either protocol. */
+/** Searches tools by meaning, over HTTP, with an embedding service of either protocol. */
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -58,7 +58,7 @@ async function start(config: TestConfig, prepare?: (directory: string) => Promis
   return gateway
 }
 
-/** A gateway before the tools above. */
+/** Starts a gateway with the tools above. */
 async function startSearched(
   optimizer: NonNullable<TestConfig['optimizer']>,
   prepare?: (directory: string) => Promise<void>,

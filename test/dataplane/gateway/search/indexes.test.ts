@@ -1,4 +1,4 @@
-/** What indexes of tools take, and what queries may be. */
+/** Tests the memory of tool indexes and the limits of queries. */
 import { spawnSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

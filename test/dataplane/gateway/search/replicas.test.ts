@@ -1,4 +1,4 @@
-/** Tool search of two replicas before backends of both eras: whichever a request comes to finds and calls the same. */
+/** Tests tool search with two replicas and backends of both eras: every replica finds and calls the same tools. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -19,7 +19,7 @@ import { type McpTestServer, startMcpServer } from '../../../support/servers/dua
 
 type Era = 'modern' | 'legacy'
 type Headers = Record<string, string>
-/** Calls a tool at a replica, and gives its result. */
+/** Calls a tool at a replica and returns its result. */
 type Call = (url: string, name: string, given: object) => Promise<RpcResult>
 
 const eras: readonly Era[] = ['modern', 'legacy']
@@ -46,7 +46,7 @@ const backends = () => [
   { name: 'old', url: legacy.url },
 ]
 
-/** A client of an era. Its session, where it has one, is opened at `url`, and goes on at any replica. */
+/** Returns a client of an era. A legacy client opens its session at `url` and can call any replica. */
 async function clientOf(era: Era, url: string, headers: Headers = {}): Promise<Call> {
   const session = era === 'legacy' ? await openSession(url, headers) : undefined
   return async (at, name, given) => {
@@ -83,7 +83,7 @@ for (const era of eras)
         assert.is(textOf(result), `${name.replace('_echo', '')}: hello`)
       }
     }
-    // A session of the client is one with the backend, whichever replica its calls come to.
+    // A client's session has one session with the backend, whichever replica its calls reach.
     const sessions = legacy.calls('tools/call').map(({ headers }) => headers['mcp-session-id'])
     if (era === 'legacy') assert.is(new Set(sessions).size, 1)
   })
@@ -168,7 +168,7 @@ test('each caller finds and calls their own tools at both replicas, in either or
       assert.equal((await find(ada, url, 'echo')).sort(), ['new_echo', 'old_echo'])
       assert.equal(await find(bob, url, 'echo'), ['old_echo'])
       assert.equal(await find(eve, url, 'echo'), [])
-      // What another caller has found, at whichever replica, is nothing to these.
+      // The results of another caller's search, at any replica, do not help these.
       const given = { name: 'new_echo', arguments: { message: 'x' } }
       const before = modern.calls('tools/call').length
       for (const call of [bob, eve]) assert.is(textOf(await call(url, 'call_tool', given)), NOT_THERE)

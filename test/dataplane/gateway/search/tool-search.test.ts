@@ -1,4 +1,4 @@
-/** Tool search as clients meet it: two tools in place of all, over HTTP, in both eras, before backends of both. */
+/** Tests tool search over HTTP, in both eras, with backends of both: two tools replace all others. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'

@@ -1,4 +1,4 @@
-/** Vectors that are kept on disk: what a gateway finds there after a restart, and what the file may be. */
+/** Tests vectors on disk: what a gateway reads after a restart, and which files it accepts. */
 
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -35,7 +35,10 @@ test.after.each(async () => {
 })
 test.after(() => backend.close())
 
-/** What a gateway that lives for one search asks the service about, besides the query; its folder is one for all. */
+/**
+ * Starts a gateway for one search; returns the texts, besides the query, that it sent to the service. All share one
+ * folder.
+ */
 async function searched(model = 'm') {
   const optimizer: TestConfig['optimizer'] = { embeddingService: service.url, embeddingModel: model }
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], optimizer }, async (directory) =>

@@ -1,4 +1,4 @@
-/** Answers on the GET stream of a backend’s session, which one replica has open, to calls of all replicas. */
+/** Tests answers on the GET stream of a backend's session, which one replica has open, to calls of all replicas. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -23,8 +23,8 @@ const resultOf = ({ message: { method, params } }: RawRequest): string => {
 }
 
 /**
- * A backend that accepts requests alone and answers on the one stream that it gives each session, as soon as there is
- * one; `isFirst`: before it accepts them.
+ * Starts a backend that only accepts requests with 202 and answers on the session's stream as soon as it is open; with
+ * `isFirst` it answers before it accepts.
  */
 async function startLate({ isFirst = false } = {}) {
   let holds = false
@@ -117,7 +117,7 @@ test('if the client does not listen, its replicas share the stream on which answ
   const session = await openSession(one.url)
   for (const round of [1, 2, 3])
     for (const { url } of [one, two]) assert.is(await said(url, { text: `${round}` }, session), `${round}`)
-  // A session in which both begin at once.
+  // A session in which both calls begin at once.
   const other = await openSession(two.url)
   const given = texts.map((text, at) => said(at % 2 === 0 ? one.url : two.url, { text }, other))
   assert.equal(await Promise.all(given), texts)

@@ -1,4 +1,4 @@
-/** Servers that show a session other tools than they show others, or other ones after a call. */
+/** Tests servers that show a session other tools than other sessions, or other tools after a call. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
@@ -15,14 +15,14 @@ import { startSseServer } from '../../../support/servers/sse-server.ts'
 
 interface UnlockingServer {
   readonly url: string
-  /** How often it was asked for its tools. */
+  /** The number of its list requests. */
   lists: number
-  /** Knows no session any more. */
+  /** Ends all sessions. */
   forget(): void
   close(): Promise<void>
 }
 
-/** A server of the official SDK 1 that shows a session `secret` after it has called `unlock`. */
+/** Starts a server of the official SDK 1 that shows a session `secret` after it has called `unlock`. */
 async function startUnlockingServer(): Promise<UnlockingServer> {
   const sessions = new Map<unknown, StreamableHTTPServerTransport>()
   const server = createServer(

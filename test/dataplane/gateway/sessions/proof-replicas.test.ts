@@ -1,4 +1,4 @@
-/** Proofs of possession (DPoP) at two replicas of one gateway, which know each other through Redis. */
+/** Tests proofs of possession (DPoP) at two replicas of one gateway, which share state in Redis. */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

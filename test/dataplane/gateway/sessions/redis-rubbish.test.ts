@@ -1,4 +1,4 @@
-/** What Redis holds and replicas say may be anything: an older version wrote it, or a stranger. */
+/** Data in Redis and messages of replicas may be anything: an older version or an attacker may have written them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type BusMessage, isBusMessage } from '../../../../dataplane/gateway/sessions/store/bus.ts'

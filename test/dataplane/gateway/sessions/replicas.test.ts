@@ -20,7 +20,7 @@ import { orFail } from '../../../support/or-fail.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 
-/** Redis is given up soon: some tests take it away. */
+/** Short timeouts for Redis: some tests take it away. */
 const impatient = (address: string): TestConfig['sessionStorage'] => ({
   redis: { addresses: [address], dialTimeout: '2s', readTimeout: '2s', writeTimeout: '2s' },
 })
@@ -33,7 +33,7 @@ test.before(async () => {
 })
 test.after(() => backend.close())
 
-/** Two replicas of a gateway of their own, both ready, and a backend that nobody has asked anything since. */
+/** Starts two ready replicas of a gateway; the record of the backend's requests is empty. */
 async function twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
   const replicas = await stage.twoReplicas(more)
   backend.seen.length = 0
@@ -229,7 +229,7 @@ test('a replica that stops leaves its sessions, here and at the backends, to the
   assert.equal([...backendSessions()], [id])
 })
 
-/** The sessions of one replica without a gateway around them. */
+/** Returns the sessions of one replica without a gateway around them. */
 function replicaOf(name: string): Sessions {
   const config = {
     name,
@@ -262,7 +262,7 @@ const watches = new Set<{ readonly uri: string; readonly onUpdate: () => void; r
 
 const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
 
-/** A client that listens at one replica and answers at another. */
+/** Starts a client that listens at one replica and answers at another. */
 async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<string[]> {
   const heard: string[] = []
   const session = await at.find(id, 'anonymous')
@@ -284,7 +284,7 @@ async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<
   return heard
 }
 
-/** Both have subscribed once one hears the other. */
+/** Waits until both have subscribed, which is when each hears the other. */
 async function bothListen(one: Sessions, two: Sessions): Promise<void> {
   const session = await one.open(fresh)
   for (const [speaker, at] of [
@@ -430,13 +430,13 @@ test('if a replica is killed, its clients lose nothing but their streams', async
   backend.seen.length = 0
   front.choose(Number(new URL(two.url).port))
   await one.end('SIGKILL')
-  // A request that is written to a connection before its end is read is lost with it.
+  // A request that arrives as its connection is being closed would be lost.
   await eventually('their connections have ended', () => front.open(one.port) === 0)
   await nextTurn()
   for (const client of clients)
     assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
   assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')
-  // The client has opened its stream again by itself, at the replica that is left: what changes there it hears.
+  // The client has reopened its stream at the remaining replica, and gets that replica's notifications.
   let added = 0
   await eventually('news of a tool', async () => {
     backend.addTool(`late-${added++}`)

@@ -1,4 +1,4 @@
-/** What backends say unasked reaches a client where it listens, whichever replica has called the backend. */
+/** Checks that a backend's unrequested messages reach a client where it listens, whichever replica called the backend. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -13,7 +13,7 @@ let backend: RawServer
 const replicas = new RedisStage(test, () => backend.url)
 const { cleanups } = replicas
 
-/** A backend that gives each session one stream, as the SDK’s does, and speaks on it while it is called. */
+/** Starts a backend that gives each session one stream, as the SDK's does, and sends messages on it during calls. */
 async function startSpeaker(): Promise<{ say(text: string): boolean; streams(): number }> {
   let stream: ServerResponse | undefined
   let streams = 0
@@ -62,7 +62,7 @@ test('messages of a backend session opened at one replica arrive at the other, a
   assert.is(streams(), 0)
   const began = performance.now()
   assert.is((await post(two.url, call(1), session)).status, 200)
-  // What the backend says while it is called for the first time is heard already. The call has waited for that, a second at most.
+  // Messages that the backend sends during its first call arrive: the call waits up to a second for the stream.
   if (performance.now() - began < 1_000)
     await eventually('what it says', () => stream.texts.includes('called {"number":1}'))
   else await eventually('its stream', () => streams() === 1)

@@ -1,4 +1,4 @@
-/** What every store of sessions promises, held against each of them; and what Redis promises besides. */
+/** Tests the contract of session stores with each of them, and what Redis guarantees beyond it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
@@ -41,7 +41,7 @@ test.after(async () => {
   await Promise.all([redis.stop(), cluster.stop()])
 })
 
-/** Where a test is about the end of a session; elsewhere none ends, however busy the machine is. */
+/** For tests of expiry; in all others no session expires, however busy the machine is. */
 const SHORT_TTL_MS = 3_000
 const LONG_TTL_MS = 60_000
 let stores = 0
@@ -51,7 +51,7 @@ interface ReplicaOptions extends Partial<Pick<RedisConfig, 'mode' | 'commandTime
   readonly ttlMs?: number
 }
 
-/** A store as one replica has it; those with one prefix are replicas of one gateway. */
+/** Returns a replica's store; those with the same prefix are replicas of one gateway. */
 function replica(prefix: string, { ttlMs = LONG_TTL_MS, ...options }: ReplicaOptions = {}): SessionStore {
   const { mode = 'standalone', address = redis.address, commandTimeoutMs = 10_000 } = options
   const { log } = keptLog()

@@ -60,7 +60,7 @@ test('a backend that lost its sessions is initialized again once, and the call s
   await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'before' } })
   backend.forget()
   const began = performance.now()
-  // The gateway's own session is opened anew after a second.
+  // The gateway reopens its own session after a second.
   const isSoon = () => performance.now() - began < 1_000
   backend.seen.length = 0
   assert.is(textOf((await post(gateway.url, echo('after'), session)).json.result), 'b: after')

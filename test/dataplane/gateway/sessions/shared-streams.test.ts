@@ -1,4 +1,4 @@
-/** What answers that pass between replicas hold of the backend’s share of memory, at both ends. */
+/** Checks how much of a backend's memory share the answers between replicas take, at both ends. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Backend } from '../../../../dataplane/gateway/backends/backend/backend.ts'
@@ -15,9 +15,9 @@ const fail = (error: unknown): never => {
   throw error
 }
 
-/** A replica with a session’s stream (`here`), and one with a call that waits for an answer on it (`there`). */
+/** A replica with a session's stream (`here`), and one whose call waits for an answer on it (`there`). */
 class Pair {
-  /** The bytes of both replicas together that a backend may make each of them hold. */
+  /** The backend's memory share at each replica. */
   readonly shares: Readonly<Record<'here' | 'there', Share>>
   readonly taken: (Buffer | undefined)[] = []
   readonly #onItsWay: (readonly [to: string, message: BusMessage])[] = []
@@ -72,7 +72,7 @@ class Pair {
     } as unknown as SessionBus
   }
 
-  /** Delivers at most this many messages, with those that they lead to. */
+  /** Delivers at most this many messages, including those that they cause. */
   async deliver(most = 1_000): Promise<void> {
     for (let left = most; left > 0; left--) {
       await new Promise((resolve) => setImmediate(resolve))
@@ -82,7 +82,7 @@ class Pair {
     }
   }
 
-  /** The backend answers on the stream. */
+  /** Sends the backend's answer on the stream. */
   async answer(bytes: number): Promise<void> {
     await this.deliver()
     assert.ok(this.#answer, 'the answer is awaited at the stream')

@@ -1,4 +1,4 @@
-/** Another storage of sessions is used once it works; until then the one before serves on. */
+/** Changes the session storage: the new one is used once it works, and until then the old one. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Relays } from '../../../../dataplane/gateway/sessions/relay/relays.ts'
@@ -51,7 +51,7 @@ test('sessions stay in their Redis while a newly configured one can’t be reach
     assert.is(await pings(gateway, await openSession(gateway.url)), 200)
     assert.ok(gateway.lines.some(({ msg }) => /does not work/.test(String(msg))))
     if (failure === 'refuse') {
-      // What was configured before is what is in use: nothing is wrong any more.
+      // The earlier configuration equals what is in use, so nothing is wrong any more.
       await gateway.configure(config)
       await eventually('no problem', async () => !(await problemOf(gateway)))
     }
@@ -78,7 +78,7 @@ test('a newer configuration replaces a storage that was never reached', async ()
   assert.is(await pings(gateway, session), 200)
 })
 
-/** A storage in this process that other replicas would share. */
+/** Returns a storage in this process that stands for one shared by replicas. */
 function sharedStorage(replica: string, add?: () => void): SessionStorage {
   const store = createMemoryStore({ ttlMs: 60_000 })
   const bus: SessionBus = { replica, send: async () => true, notify: () => {}, on: () => {}, close: () => {} }

@@ -1,4 +1,4 @@
-/** Counters of tool calls, as `GET /usage` of the admin listener tells them. */
+/** Tests the counters of tool calls at `GET /usage` of the admin listener. */
 
 import pino from 'pino'
 import { test } from 'uvu'
@@ -95,7 +95,7 @@ test('calls of both eras count by tool, backend, client and person, with errors 
     ['bob', 2, 0, 2],
   ])
   assert.is((await usageAt(gateway, '?by=backend')).rows[0]?.name, 'b')
-  // The client of a session names itself once, at its start.
+  // A client with a session sends its name once, when it opens the session.
   assert.equal(shown(await usageAt(gateway, '?by=client')).at(-1), ['raw', 1, 0, 0])
   assert.equal([report.store, report.people, report.other, report.problem], ['memory', 'name', null, null])
 })

@@ -1,4 +1,4 @@
-/** Runs that wait, are asked within a forEach, are cancelled in the middle, or outlive their definition. */
+/** Tests runs that wait, are asked within a forEach, are cancelled halfway, or outlive their definition. */
 
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
@@ -20,7 +20,7 @@ const composites = (...tools: object[]) => tools as unknown as NonNullable<TestC
 const schema = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] }
 const call = (id: string, name: string, more: object = {}) => ({ id, type: 'tool', tool: `b_${name}`, ...more })
 
-/** Calls of `held` that the backend has not answered. */
+/** The pending calls of `held`. */
 let open: { readonly request: RawRequest; readonly res: ServerResponse }[] = []
 let backend: RawServer
 let oldBackend: RawServer

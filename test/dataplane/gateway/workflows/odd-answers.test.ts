@@ -1,4 +1,4 @@
-/** Tools in steps may answer any JSON, in any place, of any size. A run must end well or with an error result. */
+/** Checks that a run ends with a result or an error result, whatever JSON of any size the tools in its steps answer. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-/** Steps of composite tools under policies: each call is judged as if the caller had made it. */
+/** Tests composite tools with policies: each step's call is authorized as if the caller had made it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'

@@ -1,4 +1,4 @@
-/** Composite tools that ask their user, in both eras; a modern client's answer may come to any replica. */
+/** Tests composite tools that ask their user, in both eras; a modern client's answer may reach any replica. */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -68,7 +68,7 @@ test('a modern client answers with its retry, and any replica continues', async 
   })
   const { json: done } = await call(two.url, retry({ ok: true }))
   assert.equal(done.result.structuredContent, { do: 'push', sure: true, of: 'build x' })
-  // What was done before is not done again.
+  // Completed steps are not repeated.
   assert.is(backend.calls('tools/call').length, before + 1)
   const { json: wrong } = await call(two.url, retry({ ok: 'yes' }))
   assert.is(wrong.result.isError, true)

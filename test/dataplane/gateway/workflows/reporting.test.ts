@@ -1,4 +1,4 @@
-/** The reports about composite tools: spans, counters, and the audit log's events for runs, steps and their calls. */
+/** Tests spans, counters and audit events of composite tools: for runs, steps and their calls. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Audited, AuditFile } from '../../../support/audit/audit-file.ts'
@@ -159,7 +159,7 @@ test('the audit log has the run, its steps, and each call as if the client had m
 test('a run that fails, one that takes too long, and one that waits for its user', async () => {
   await callComposite('failing')
   const failing = await file.next(6)
-  // The client gave the request no id, so the gateway made one, which all events of the run share.
+  // The client's request had no id, so the gateway made one, which all events of the run share.
   assert.is(new Set(failing.map(({ request_id }) => request_id)).size, 1)
   assert.equal(failing.map(summary), [
     'vmcp_workflow_started success failing',

@@ -1,4 +1,7 @@
-/** Steps of composite tools at real servers, at those that ask or run tasks, with the caller's own credentials. */
+/**
+ * Tests steps of composite tools with real servers, with those that ask or run tasks, and with the caller's own
+ * credentials.
+ */
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -38,7 +41,7 @@ const MODERN_META = (capabilities: object) => ({
   'io.modelcontextprotocol/clientCapabilities': capabilities,
 })
 
-/** A session of a client that can be asked, and a call in it whose answer is a stream. */
+/** Opens a session of a client that can be asked, and makes a call in it whose answer is a stream. */
 async function callInSession(url: string, name: string, capabilities: object = { elicitation: {}, sampling: {} }) {
   const clientInfo = { name: 'a', version: '1' }
   const opened = await post(url, rpc('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo }, 0))

@@ -8,11 +8,11 @@ import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
 import { given } from '../../../support/given.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-/** Composite tools over HTTP: order, values, failures, bounds. */
+/** Tests composite tools over HTTP: order, values, failures, bounds. */
 
 type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
 
-/** What the backends answer, by the tool's name and arguments. */
+/** The backends' answers by tool name, computed from the arguments. */
 const replies: Record<string, (args: unknown, request: RawRequest) => string | undefined> = {}
 const echo = (args: unknown) => JSON.stringify({ content: [{ type: 'text', text: 'said' }], structuredContent: args })
 
@@ -173,10 +173,10 @@ test.before.each(() => {
   for (const name of Object.keys(replies)) delete replies[name]
 })
 
-/** What the status says of the workflow `failing`. */
+/** Returns the status of the workflow `failing`. */
 const failing = async () => given((await gateway.status()).workflows.find(({ name }) => name === 'failing'))
 
-/** The result in each era, which has to be the same. */
+/** Calls in each era and returns the result, which must be the same. */
 async function call(
   name: string,
   args: object = {},
@@ -272,7 +272,7 @@ test('a step is repeated for each item, with a limited number at a time', async 
   )
 })
 
-/** The items that a repeated step has called for, of which `bad` fails while `isBad` says so. */
+/** Collects the items of a repeated step; `bad` fails while `isBad` returns true. */
 function itemsCalled(isBad: () => boolean): unknown[] {
   const called: unknown[] = []
   replies['odd'] = (args) => {
@@ -415,7 +415,7 @@ test('a modern client that disconnects ends its run, at the backend too', async 
   await running
   assert.is(gone, true)
   await eventually('it has ended', async () => (await failing()).running === 0)
-  // Another attempt would be a second call.
+  // A retry would be a second call.
   assert.is(modernBackend.calls('tools/call').length, before + 1)
 })
 

@@ -1,4 +1,4 @@
-/** Answers from one replica to a client at another, whatever becomes of the messages between the two. */
+/** Relays answers from one replica to a client at another, whatever happens to the messages between them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -21,7 +21,7 @@ const fail = (error: unknown): never => {
   throw error
 }
 
-/** A client that takes no more than it is let. */
+/** A client that accepts only as much as the test allows. */
 class Client implements AnswerSink {
   readonly got: string[] = []
   bytes = 0
@@ -71,12 +71,12 @@ class Client implements AnswerSink {
   }
 }
 
-/** Two replicas: one has answers, the other clients. Their messages wait until they are delivered. */
+/** Two replicas, `here` with answers and `there` with clients. Their messages wait until the test delivers them. */
 class Replicas {
   readonly here = new Relays(fail)
   readonly there = new Relays(fail)
   readonly onItsWay: (readonly [to: string, message: BusMessage])[] = []
-  /** Messages that have been sent. */
+  /** All messages sent so far. */
   readonly sent: BusMessage[] = []
   readonly over: boolean[] = []
   readonly #takers = new Map<string, (message: never) => void>()
@@ -104,7 +104,7 @@ class Replicas {
     } as SessionBus
   }
 
-  /** A client there that waits for an answer of here. */
+  /** Opens a client at `there` that waits for an answer of `here`. */
   async open(client: AnswerSink): Promise<{ sender: RelaySender; receiver: RelayReceiver }> {
     const receiver = this.there.receive(this.thereBus, 'here', client)
     receiver.ask({ kind: 'ended', session: 's' }, 1)
@@ -196,7 +196,7 @@ test('if any message is lost, repeated or late, the client still gets each part 
         step()
         if (index === at) happen(replicas.onItsWay)
       }
-      // The other replica polls until it has all.
+      // The other replica polls until it has everything.
       for (let poll = 0; poll < 5 && client.got.at(-1) !== 'end'; poll++) {
         replicas.deliver()
         receiver.poll()

@@ -137,7 +137,7 @@ test('parts of unfinished answers are counted, and not kept over the limit', () 
   for (const log of opened) log.part(part)
   assert.ok(logs.bytes <= 64 * MIB, `${logs.bytes}`)
   assert.ok(logs.bytes > 60 * MIB, `${logs.bytes}`)
-  // Of an answer that was not kept the beginning can't be had.
+  // The beginning of an answer that was not kept is gone.
   assert.ok(opened[0]?.attach(new Heard(), 0))
   assert.not(opened.at(-1)?.attach(new Heard(), 0))
   for (const log of opened) log.end()
