@@ -1,7 +1,7 @@
 /**
- * The operator, the API server, etcd, the kubelet and containers of pods are killed while objects come, change and go and
- * clients call a gateway; then everything must be as the manifests say, once. One minute, or CHAOS_SECONDS (`make chaos`);
- * CHAOS_SEED gives the order of changes and kills of an earlier run.
+ * Kills the operator, the API server, etcd, the kubelet and containers of pods, while objects are created, changed and
+ * deleted and clients call a gateway. Afterwards the cluster must be as the manifests say, with each object once. Takes
+ * one minute, or CHAOS_SECONDS (`make chaos`); CHAOS_SEED repeats the changes and kills of an earlier run.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -29,9 +29,9 @@ const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)
 const SEED = Number(process.env['CHAOS_SEED'] ?? randomInt(1 << 30))
 const NAMESPACE = 'chaos'
 const OPERATORS = 'portico-system'
-/** Milliseconds for everything to come up again. */
+/** Milliseconds until everything must have recovered. */
 const RECOVERY = 400_000
-/** Changes that there are at least, however long they take. */
+/** The least number of changes, however long they take. */
 const LEAST_CHANGES = SECONDS / 10
 
 const started = performance.now()
@@ -43,7 +43,7 @@ let uninstall = () => {}
 let callers: readonly Caller[] = []
 let applied = 0
 
-/** Makes a change, again until the API server has taken it: it may be away, and have taken it all the same. */
+/** Makes a change, and repeats it until the API server confirms it; a change without an answer may have been made. */
 async function make({ what, apply, remove }: Change): Promise<void> {
   let last = ''
   await until(
@@ -67,7 +67,7 @@ async function make({ what, apply, remove }: Change): Promise<void> {
   applied += 1
 }
 
-/** Repeats something at random intervals, in milliseconds, until the time is over and it was enough. */
+/** Repeats a function at random intervals, in milliseconds, until the time is over and it has run often enough. */
 async function repeatedly(isOver: () => boolean, seed: number, least: number, most: number, act: () => Promise<void>) {
   const below = numbersOf(seed)
   while (!isOver()) {
@@ -103,7 +103,7 @@ test('processes are killed under changes', async () => {
 
 test('everything converges, without lost or duplicate objects', async () => {
   tell(`waits for ${changes.wanted.length} objects after ${applied} changes`)
-  // Kubernetes' own garbage collector may miss that an owner went while the API server was away; it sees when it starts.
+  // The garbage collector of Kubernetes may miss deleted owners while the API server is down; a restarted one sees them.
   assert.ok(killComponent('kube-controller-manager'))
   const children = rendered(NAMESPACE, changes.wanted)
   const end = performance.now() + RECOVERY
@@ -122,7 +122,7 @@ test('everything converges, without lost or duplicate objects', async () => {
 })
 
 test('only killed containers of workloads were restarted', async () => {
-  // The operator's own are not counted: on a node that is this busy its probes may be late.
+  // Restarts of the operator are not counted: on a node that is this busy its probes may time out.
   await checkRestarts(NAMESPACE, kills.containers, kills.counts.get('kubelet') ?? 0)
 })
 
@@ -140,12 +140,12 @@ test('calls are answered again, and none was ever answered wrongly', async () =>
 test('each gateway shows the tools of the servers in its group, and no other', async () => {
   for (const { kind, metadata, spec } of changes.wanted) {
     if (kind !== 'VirtualMCPServer') continue
-    // What is behind a proxy has a private address here, which a proxy calls for nobody.
+    // Servers behind a proxy have private addresses here, to which a proxy does not connect.
     const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec.groupRef?.name)
     const names = servers.map((one) => one.metadata.name).sort()
     const { status } = admin.read(kind, metadata.name, NAMESPACE)
     await until(`${metadata.name} shows the tools of ${names}`, NAMESPACE, async () => {
-      // The node may hear of the last new pod a moment after the API server does.
+      // The node may learn of the last new pod a moment after the API server does.
       const connected = await connect(status.url, 'modern').catch(() => undefined)
       if (connected === undefined) return false
       const { client } = connected
@@ -160,7 +160,7 @@ test('each gateway shows the tools of the servers in its group, and no other', a
   }
 })
 
-test('what it made goes with its objects', async () => {
+test('the operator’s children are deleted with their objects', async () => {
   const kinds = 'vmcp,mcpserver,mcpremoteproxies,mcpg,mcpotel'
   kubectl(['delete', kinds, '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
   const children = 'deployments,services,networkpolicies,pods'

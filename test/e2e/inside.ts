@@ -1,4 +1,4 @@
-/** What runs in the sandbox, as its first process: starts the node, then the tests (or a shell), then stops the node. */
+/** The first process in the sandbox: starts the node, then the tests (or a shell), then stops the node. */
 import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,12 +12,12 @@ const [directory = '', ...args] = process.argv.slice(2)
 const root = join(import.meta.dirname, '..', '..')
 const temporary = join(directory, 'tmp')
 mkdirSync(temporary)
-// The control plane and the tests make their own folders there.
+// The control plane and the tests create their folders there.
 process.env['TMPDIR'] = temporary
 
 function run(program: string, given: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
   const child = spawn(program, given, { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } })
-  // The first process of a namespace is spared signals that it doesn't ask for.
+  // The first process of a namespace only gets signals for which it has a handler.
   process.on('SIGINT', () => child.kill('SIGINT'))
   return new Promise((resolve, reject) => {
     child.once('error', reject)

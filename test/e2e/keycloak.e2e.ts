@@ -1,4 +1,4 @@
-/** Keycloak as where people log in, and as the issuer of callers' tokens, at a gateway and at a registry. */
+/** Keycloak as the provider where people log in, and as the issuer of callers' tokens, at a gateway and a registry. */
 import './keycloak/id-jag.ts'
 import './keycloak/login.ts'
 import { randomBytes } from 'node:crypto'
@@ -228,9 +228,9 @@ test('our authorization server accepts Keycloak’s tokens as assertions and exc
       [...[`${issuer}#${sub}`, OTHER], { iss: server.issuer, sub: 'desk' }],
     )
     assert.is(await refusal(exchange(await keycloak.token({ user: 'alice' }))), '400 invalid_request')
-    // An issuer that goes from the configuration is out.
+    // Tokens of an issuer that is removed from the configuration are refused.
     await server.gateway.configure(server.config({ trustedIssuers: [], inboundGrants: {} }))
-    await eventually('it is trusted no more', async () => {
+    await eventually('the issuer is no longer trusted', async () => {
       const answered = await redeem(await keycloak.token({ user: 'alice', scope }))
       return (await refusal(answered)) === '400 invalid_grant'
     })

@@ -1,4 +1,4 @@
-/** The installation that needs no rights beyond its own namespace. */
+/** The installation that needs no rights outside its own namespace. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../support/gateway/clients.ts'
@@ -18,7 +18,7 @@ const OTHER = 'strangers'
 
 let uninstall = () => {}
 
-test('the operator looks after its own namespace without any ClusterRole', async () => {
+test('the operator manages its own namespace without any ClusterRole', async () => {
   kubectl(['apply', '--server-side', '--kustomize', 'crds'])
   uninstall = await installOperator('namespaced', NAMESPACE)
   const roles = admin.listMetadata('clusterroles,clusterrolebindings').map(({ name }) => name)
@@ -44,13 +44,13 @@ test('the operator ignores objects of other namespaces', async () => {
   apply(NAMESPACE, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'ours' }, spec: {} })
   await untilReady(NAMESPACE, 'MCPGroup', 'ours')
   const theirs = admin.read('mcpg', 'theirs', OTHER)
-  // The default of its CRD: nobody has looked at it.
+  // The CRD's default: the operator has not seen the object.
   assert.equal(theirs.status, { observedGeneration: 0 })
   assert.is(theirs.metadata.finalizers, undefined)
   assert.is(podsOf(OTHER, 'MCPServer', 'everything').length, 0)
 })
 
-test('what it made goes with its objects', () => {
+test('the operator’s children are deleted with their objects', () => {
   kubectl(['delete', 'mcpserver,mcpg,mcpotel', '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
   kubectl(['delete', 'mcpg', '--all', '--namespace', OTHER, '--timeout', '240s'])
   uninstall()

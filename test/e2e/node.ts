@@ -1,6 +1,7 @@
 /**
  * A whole Kubernetes node of host processes: the control plane, scheduler, kubelet with containerd, kube-proxy and
- * CoreDNS. Ready in about ten seconds. What ends unasked is started again. It is started inside a sandbox (sandbox.ts), whose end takes it along.
+ * CoreDNS. It is ready in about ten seconds and restarts processes that end unasked. It runs in a sandbox (sandbox.ts),
+ * whose end stops it.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -21,7 +22,7 @@ const PAUSE = 'localhost/pause:1'
 export interface Node {
   readonly kubeconfig: string
   readonly kubectl: ControlPlane['kubectl']
-  /** Makes an image known to the node. */
+  /** Registers an image with the node. */
   importImage(image: ImageOptions): void
   stop(): Promise<void>
 }
@@ -43,7 +44,7 @@ const network = (directory: string) => ({
   ],
 })
 
-/** `restrict_oom_score_adj`: machines in machines may not lower it. The opt plugin would make a folder in /opt. */
+/** `restrict_oom_score_adj`: nested virtual machines may not lower it. The opt plugin would create a folder in /opt. */
 const containerdConfig = (directory: string) => `version = 2
 root = "${directory}/containerd"
 state = "${directory}/containerd-state"
@@ -59,7 +60,7 @@ state = "${directory}/containerd-state"
     conf_dir = "${directory}/network"
 `
 
-/** A kubelet refuses what only a newer one knows. */
+/** Returns the kubelet's configuration, without fields that its version refuses. */
 const kubeletConfig = (directory: string, minor: number) => ({
   apiVersion: 'kubelet.config.k8s.io/v1beta1',
   kind: 'KubeletConfiguration',
@@ -71,7 +72,7 @@ const kubeletConfig = (directory: string, minor: number) => ({
   cgroupsPerQOS: false,
   clusterDNS: [ADDRESS],
   clusterDomain: 'cluster.local',
-  // Containers that are killed again and again come back soon: no test waits five minutes for one.
+  // Containers that are killed repeatedly restart soon, because no test waits for a back-off of five minutes.
   ...(minor >= 35 ? { crashLoopBackOff: { maxContainerRestartPeriod: '5s' } } : {}),
   containerRuntimeEndpoint: `unix://${directory}/containerd.sock`,
   enforceNodeAllocatable: [],
@@ -92,7 +93,7 @@ const corefile = (kubeconfig: string) => `.:53 {
 }
 `
 
-/** What holds the namespaces of each pod. */
+/** The image that holds the namespaces of each pod. */
 const pauseImage = (): ImageOptions => ({
   name: PAUSE,
   layers: [[{ path: 'pause', type: 'file', mode: 0o755, content: readFileSync(goProgram('pause')) }]],
@@ -103,7 +104,7 @@ const pauseImage = (): ImageOptions => ({
   compress: false,
 })
 
-/** Waits with a deadline; the error holds the end of the log of whoever didn't come up. */
+/** Waits with a deadline; the error has the end of the log of the component that did not start. */
 async function until(what: string, log: string, condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 240_000
   while (!condition()) {
@@ -116,9 +117,9 @@ async function until(what: string, log: string, condition: () => boolean): Promi
 }
 
 /**
- * Starts the node; to be called in a sandbox.
+ * Starts the node. Call it in a sandbox.
  *
- * @param directory the sandbox's folder, where all state goes
+ * @param directory the sandbox's folder, which gets all state
  */
 export async function startNode(directory: string): Promise<Node> {
   prepareSandbox(directory, ADDRESS)
@@ -162,7 +163,7 @@ export async function startNode(directory: string): Promise<Node> {
     `--hostname-override=${NAME}`,
     `--node-ip=${ADDRESS}`,
   ])
-  // Pods on one bridge reach each other without passing the firewall: their answers must come back through it.
+  // Pods on one bridge reach each other without passing the firewall, but their answers must pass it.
   processes.start('kube-proxy', [
     `--kubeconfig=${kubeconfig}`,
     `--hostname-override=${NAME}`,

@@ -1,4 +1,4 @@
-/** The quickstart, applied as it is, on a node that runs its pods: install, apply, use, change, break, heal. */
+/** The quickstart on a node that runs its pods: install, apply, use, change, break, and heal. */
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -28,10 +28,10 @@ import {
 const NAMESPACE = 'quickstart'
 const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.yaml`, 'utf8'))
 
-/** Less than a kubelet takes by itself to bring a changed ConfigMap to a pod. */
+/** Less than the time in which a kubelet by itself updates a changed ConfigMap in a pod. */
 const TOUCHED_MS = 45_000
 
-/** A pod's identity and how often its containers have started: the same before and after means no restart. */
+/** A pod's identity and its container starts; it is the same before and after if nothing restarted. */
 const livesOf = (pods: readonly Pod[]) =>
   pods.map((pod) => [pod.metadata.uid, containersOf(pod).map(({ name, restartCount }) => [name, restartCount])])
 
@@ -44,7 +44,7 @@ test('the operator runs under its own RBAC in a restricted namespace, and one of
   uninstall = await installOperator('cluster')
   const pods = namesIn('portico-system', 'pods')
   assert.is(pods.length, 2)
-  // Pods are Ready whether or not they lead already.
+  // Pods are Ready whether they lead or not.
   await until('one leads', 'portico-system', () => {
     const holder = admin.find('lease', 'portico-operator', 'portico-system')?.spec['holderIdentity']
     return pods.some((name) => String(holder).startsWith(`${name}_`))
@@ -84,7 +84,7 @@ test('kubectl get shows the columns', async () => {
     return { head: head.trim().split(/\s+/), text: lines.join('\n') }
   }
   assert.equal(rows('vmcp').head.slice(0, 5), ['NAME', 'PHASE', 'URL', 'BACKENDS', 'READY'])
-  // What pods tell of their backends comes a moment later.
+  // Pods report the state of their backends a moment later.
   for (const [resource, row] of [
     ['vmcp', new RegExp(`^tools +Ready +${gatewayUrl} +2 +True`)],
     ['mcpserver', /^clock +Ready +True +1 /m],
@@ -147,7 +147,7 @@ test('a rollout under clients of both eras with kept connections loses nothing',
     isAnswer: (body) => /hello|completed/.test(body),
   })
   const [old] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
-  // As `kubectl rollout restart` does, which this process would wait for, with the clients in it.
+  // As `kubectl rollout restart` does. A synchronous kubectl would block this process, in which the clients run.
   const annotations = { 'kubectl.kubernetes.io/restartedAt': new Date().toISOString() }
   const restart = { spec: { template: { metadata: { annotations } } } }
   await beside.api.mergePatch(resourceNamed('deployment'), NAMESPACE, 'tools-vmcp', restart)
@@ -171,7 +171,7 @@ test('the scheduler’s message about a missing claim is in the status', async (
   kubectl(['delete', 'namespace', namespace, '--wait=false'])
 })
 
-test('a changed tool filter reaches the running pod before the kubelet’s next round, and the session lives on', async () => {
+test('a changed tool filter reaches the running pod before the kubelet’s next round, and the session continues', async () => {
   const before = livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools'))
   const { client, transport } = await connectV1(gatewayUrl)
   try {
@@ -205,7 +205,7 @@ test('a changed catalog reaches the registry without a restart', async () => {
   assert.equal(livesOf(podsOf(NAMESPACE, 'MCPRegistry', 'catalog')), before)
 })
 
-/** Calls a tool on new connections until one succeeds. */
+/** Calls a tool on new connections until one call succeeds. */
 const answers = async (url: string, tool: string) => {
   try {
     const { client } = await connect(url, 'modern')

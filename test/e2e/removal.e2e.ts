@@ -1,4 +1,4 @@
-/** The whole installation is deleted in one go, with its operator running and configs that it holds. */
+/** Deletes the whole installation at once, while the operator runs and configs have its finalizer. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -19,12 +19,12 @@ const ours = (kinds: string, namespace?: string) =>
 const isHeld = (kind: string, name: string, namespace: string, finalizer: string) =>
   admin.read(kind, name, namespace).metadata.finalizers?.includes(finalizer) ?? false
 
-/** A gateway that refers to a config; the config is held and the operator's rights are kept. */
+/** Creates a gateway that refers to a config, and waits until the config and the operator's rights have finalizers. */
 async function applySamples(namespace: string, rights: string, operatorNamespace: string): Promise<void> {
   for (const name of ['group', 'telemetry', 'everything', 'gateway'])
     kubectl(['apply', '--namespace', namespace, '--filename', `samples/quickstart/${name}.yaml`])
   await untilReady(namespace, 'VirtualMCPServer', 'tools')
-  await until('the config is held, and the rights are kept', namespace, () =>
+  await until('the config and the rights have finalizers', namespace, () =>
     [
       isHeld('mcpotel', 'shared', namespace, 'portico.dev/in-use'),
       isHeld(rights, 'portico-operator', operatorNamespace, 'portico.dev/release-first'),
@@ -37,7 +37,7 @@ test('one `kubectl delete` of everything leaves nothing behind, not even Termina
   const uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
   await applySamples(NAMESPACE, 'clusterrolebinding', 'portico-system')
-  // Fails where anything is still there after some minutes.
+  // Fails if an object still exists after some minutes.
   uninstall('all')
   assert.equal(ours('crd,clusterroles,clusterrolebindings,namespaces'), [])
   assert.not(kubectl(['api-resources', '--output', 'name']).includes('portico.dev'))

@@ -1,6 +1,6 @@
 /**
- * `make e2e`: a whole Kubernetes node in a sandbox, and test/e2e/*.e2e.ts on it, one process a file, one after the
- * other. `node test/e2e/run.ts registry` for files whose path holds the word; `--shell` for a shell instead of tests.
+ * `make e2e`: starts a whole Kubernetes node in a sandbox and runs test/e2e/*.e2e.ts on it, each file in its own process,
+ * one after another. `node test/e2e/run.ts registry` runs files whose path contains the word; `--shell` opens a shell.
  */
 
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { checkMachine, runInSandbox } from './sandbox.ts'
 try {
   const needs = needsOf(['test/e2e/inside.ts', ...testFiles([], process.env['TEST_FILES'] ?? E2E_PATTERN)])
   checkMachine()
-  // In the sandbox there is no way out by which anything could be fetched.
+  // The sandbox has no network from which anything could be downloaded.
   await setUp(needs)
   process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
 } catch (error) {

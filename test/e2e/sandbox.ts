@@ -1,6 +1,6 @@
 /**
- * A place for a Kubernetes node on this machine that leaves nothing behind: network, mount and process namespaces of
- * its own. Bridges, firewall rules and mounts go with them, and so does every process when the first one ends.
+ * A sandbox for a Kubernetes node on this machine that leaves nothing behind: its own network, mount and process
+ * namespaces. Bridges, firewall rules and mounts are removed with them, and all processes end with the first one.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import {
@@ -19,19 +19,19 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { CNI_FOLDERS } from '../setup/needs.ts'
 
-/** The folder of the CNI plugins; undefined where there is none. */
+/** The folder of the CNI plugins; undefined if there is none. */
 export const pluginFolder = () => CNI_FOLDERS.find((folder) => existsSync(join(folder, 'bridge')))
 
-/** Throws an Error that says what to do where no node can be started here. */
+/** Throws an Error that says what to do if no node can be started here. */
 export function checkMachine(): void {
   if (process.platform !== 'linux') throw new Error('a Kubernetes node needs Linux; run this in a Linux machine')
   if (process.getuid?.() !== 0) throw new Error('a Kubernetes node needs root: run it as `sudo make e2e`')
 }
 
-/** Name of the control group below which the kubelet puts containers; unlike the rest it is no namespace's. */
+/** Name of the cgroup under which the kubelet puts containers; cgroups belong to no namespace. */
 export const controlGroup = (directory: string) => basename(directory)
 
-/** Removes the control groups of containers: folders that hold nothing but what the kernel shows. */
+/** Removes the cgroups of containers, whose folders contain only the kernel's own files. */
 function removeControlGroups(name: string): void {
   const removeFolder = (folder: string) => {
     for (const child of readdirSync(folder, { withFileTypes: true }))
@@ -42,8 +42,8 @@ function removeControlGroups(name: string): void {
 }
 
 /**
- * Runs a script of ours in a new sandbox, with the sandbox's folder as first argument, and gives its exit code.
- * Afterwards no process, mount, network device, firewall rule, control group or file of it is left.
+ * Runs one of our scripts in a new sandbox, with the sandbox's folder as first argument, and returns its exit code.
+ * Afterwards no process, mount, network device, firewall rule, cgroup or file of it is left.
  */
 export async function runInSandbox(script: string, args: readonly string[]): Promise<number> {
   const directory = mkdtempSync(join(tmpdir(), 'portico-node-'))
@@ -53,7 +53,7 @@ export async function runInSandbox(script: string, args: readonly string[]): Pro
   const child = spawn('unshare', [...namespaces, '--', ...command], {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
   })
-  // The terminal sends Ctrl-C to the child as well, which then stops by itself; a second one ends it.
+  // The terminal sends Ctrl-C to the child too, which then stops by itself; a second one kills it.
   let asked = false
   process.on('SIGINT', () => {
     if (asked) child.kill('SIGKILL')
@@ -71,7 +71,7 @@ export async function runInSandbox(script: string, args: readonly string[]): Pro
   }
 }
 
-/** To be called once inside: ends the sandbox's first process, and so all others, when whoever started it is gone. */
+/** Ends the sandbox's first process, and so all others, when its parent is gone. Call it once inside the sandbox. */
 export function endWithParent(): void {
   const parent = new Socket({ fd: 3 })
   parent.once('close', () => process.exit(1))
@@ -79,7 +79,7 @@ export function endWithParent(): void {
   parent.unref()
 }
 
-/** Settings of the whole machine that a kubelet wants to change; it gets files to write to. */
+/** Settings of the whole machine that a kubelet wants to change; it gets ordinary files instead. */
 const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
   'vm/overcommit_memory': '1',
   'vm/panic_on_oom': '0',
@@ -90,10 +90,10 @@ const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
 }
 
 /**
- * To be called once inside: what is written below /var/lib, /var/log and /run from here on stays in the sandbox.
+ * Keeps everything that is written below /var/lib, /var/log and /run from now on in the sandbox. Call it once inside.
  *
- * @param address given to the loopback device, so that pods and host processes share an address; host processes ask a
- * name server there
+ * @param address an address for the loopback device, which pods and host processes share; host processes use a name
+ * server   there
  */
 export function prepareSandbox(directory: string, address: string): void {
   const run = (program: string, ...args: string[]) =>
@@ -124,7 +124,7 @@ export function prepareSandbox(directory: string, address: string): void {
   }
   run('ip', 'link', 'set', 'lo', 'up')
   run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo')
-  // Services have addresses that no device has: without a route the firewall never gets to see what goes there.
+  // No device has the addresses of Services: without a route, packets to them would never reach the firewall.
   run('ip', 'route', 'add', 'default', 'dev', 'lo', 'src', address)
   writeFileSync('/proc/sys/net/ipv4/ip_forward', '1')
 }

@@ -1,4 +1,6 @@
-/** Servers in pods that do not speak Streamable HTTP: on standard input and output, to which the sidecar attaches, and SSE. */
+/**
+ * Servers in pods that do not speak Streamable HTTP: standard input and output, to which the sidecar attaches, and SSE.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../support/gateway/clients.ts'
@@ -106,7 +108,7 @@ test('a killed sidecar attaches again: the server is restarted and answers', asy
   )
 })
 
-test('what it made goes with its objects', () => {
+test('the operator’s children are deleted with their objects', () => {
   kubectl(['delete', 'vmcp,mcpserver,mcpg', '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
   uninstall()
 })

@@ -1,6 +1,6 @@
 /**
- * Calls, reconnects, streams that are lost and gone on with, and reloads for a while, every answer checked, and the
- * gateway's memory and open files on the way. Fails where these grow. Usage: soak.ts [seconds, default 600]
+ * Makes calls, reconnects, resumes lost streams and reloads for a while. Checks every answer, and measures the gateway's
+ * memory and open files. Fails if these grow. Usage: soak.ts [seconds, default 600]
  */
 import { fork } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -16,19 +16,19 @@ import { startMcpServer } from '../support/servers/dual-server.ts'
 export interface SoakReport {
   readonly calls: number
   readonly sessions: number
-  /** Streams that were broken and gone on with. */
+  /** Number of streams that were broken and resumed. */
   readonly resumed: number
   readonly reloads: number
   readonly seconds: number
-  /** What went wrong, the first few; empty where nothing did. */
+  /** The first few errors; empty if there were none. */
   readonly wrong: readonly string[]
-  /** Once the caches are full, and at the end; measured while nothing runs. */
+  /** Measured once the caches are full, and at the end, while no calls run. */
   readonly early: Measured
   readonly late: Measured
 }
 
 export interface Measured {
-  /** Bytes after a garbage collection: of values, and of buffers beside them. */
+  /** Bytes after a garbage collection: the heap, and buffers outside it. */
   readonly heap: number
   readonly external: number
   readonly rss: number
@@ -36,16 +36,16 @@ export interface Measured {
 }
 
 const WORKERS = 6
-/** Share of the time after which everything that is kept has been there once. */
+/** Share of the time after which all caches have been filled. */
 const WARM = 0.3
 const PATH = '/mcp'
 
-/** What a gateway counts that is there only while something is under way: 0 when it has been let go of. */
+/** Gauges of a gateway that are 0 when nothing runs. */
 const PASSING = /^portico_(sessions|streams|calls_active|memory_held_bytes)(\{.*)? (.+)$/gm
-/** One of each, and a second kind of streams. */
+/** One line for each gauge, and a second one for streams. */
 const PASSING_LINES = 5
 
-/** The lines of a gateway's metrics that say what is under way, or still held. Throws where it doesn't tell. */
+/** Returns the lines of a gateway's metrics for running or held things. Throws if one is missing. */
 async function underWay(adminOrigin: string): Promise<readonly string[]> {
   const metrics = await (await fetch(`${adminOrigin}/metrics`)).text()
   const lines = [...metrics.matchAll(PASSING)]
@@ -53,7 +53,7 @@ async function underWay(adminOrigin: string): Promise<readonly string[]> {
   return lines.filter(([, , , value]) => value !== '0').map(([line]) => line)
 }
 
-/** Puts a gateway in a process of its own under load. `tell` hears of each part as it ends. */
+/** Runs a gateway in a separate process under load. Calls `tell` after each part. */
 export async function soak(seconds: number, tell: (line: string) => void = () => {}): Promise<SoakReport> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-soak-'))
   const configFile = join(directory, 'gateway.yaml')
@@ -63,7 +63,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     const backends = [
       { name: 'd', url: dual.url },
       { name: 'l', url: legacy.url },
-      // A third one that comes and goes, and another address of it each time.
+      // A third backend is added and removed, each time with another address.
       ...(round % 2 === 1 ? [{ name: 'extra', url: `${dual.url}?round=${round}` }] : []),
     ]
     const telemetry = { prometheus: { enabled: true } }
@@ -93,11 +93,12 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   }
 
   async function measure(): Promise<Measured> {
-    // What has ended is let go of a little later: calls whose clients have gone, memory that was held for them.
+    // A gateway releases finished work a little later, such as calls of clients that are gone and the memory reserved
+    // for them.
     await eventually('nothing is under way', async () => (await underWay(adminOrigin)).length === 0).catch(async () =>
       note(`nothing should be under way: ${await underWay(adminOrigin)}`),
     )
-    // What is let go of by one collection may be collected by the next.
+    // A second garbage collection may collect what the first has only released.
     for (let count = 0; count < 2; count++) {
       const first = heard()
       child.send('tell')
@@ -120,7 +121,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     if (statusCode !== 200 || !text.includes(`${backend}: ${message}`)) note(`${statusCode} ${text.slice(0, 200)}`)
   }
 
-  /** A call whose stream breaks behind its first event, and is gone on with. */
+  /** Makes a call whose stream breaks after its first event, and resumes it. */
   async function breakAndResume(session: Record<string, string>, backend: string): Promise<void> {
     const params = { name: `${backend}_steps`, arguments: { count: 3 }, _meta: { progressToken: 'p' } }
     const headers = { ...BASE_HEADERS, ...session }
@@ -129,14 +130,14 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     await eventually('the first event', () => broken.events.length > 0)
     await broken.leave()
     const back = await EventReader.listen(url, session, broken.events[0]?.id ?? '')
-    await eventually('the rest', () => back.ended)
+    await eventually('the stream has ended', () => back.ended)
     counts.calls++
     counts.resumed++
     const [answer] = back.messages.slice(-1)
     if (answer?.result?.content?.[0]?.text !== '3 steps') note(`a stream that goes on: ${JSON.stringify(answer)}`)
   }
 
-  /** A client's life: it connects, opens a session, listens, calls, breaks off, and ends its session. */
+  /** The life of a client: connects, opens a session, listens, calls, disconnects, and ends its session. */
   async function life(worker: number, round: number): Promise<void> {
     const client = new Client(origin)
     const opening = await client.request({
@@ -168,7 +169,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
       await call(client, `${worker}-${round}-${count}`, count % 3 === 0 ? undefined : session, backend)
     }
     await breakAndResume(session, round % 2 === 0 ? 'd' : 'l')
-    // A call whose client goes away before its answer.
+    // A call whose client disconnects before its answer.
     const params = { name: 'd_slow', arguments: { ms: 50 } }
     const request = modern('tools/call', params)
     const leaving = new AbortController()
@@ -201,7 +202,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     const changing = async () => {
       while (performance.now() < until) {
         await configure(++counts.reloads)
-        // What the backends have seen is nobody's here, and would fill this process.
+        // The recorded requests of the backends are not needed and would fill this process.
         for (const { seen } of [dual, legacy]) seen.length = 0
         if (counts.reloads % 5 === 0 && counts.reloads <= 50) dual.addTool(`round-${counts.reloads}`)
         await new Promise((resolve) => setTimeout(resolve, 700))
@@ -236,18 +237,18 @@ const MIB = 1024 * 1024
 const told = ({ heap, external, rss, files }: Measured) =>
   `heap ${(heap / MIB).toFixed(1)} MiB, buffers ${(external / MIB).toFixed(1)} MiB, rss ${(rss / MIB).toFixed(0)} MiB, ${files} files`
 
-/** A process that is younger is still growing to its size, whatever it keeps. */
+/** A younger process still grows to its normal size. */
 const SETTLED_SECONDS = 300
 
-/** What may be more at the end than when all was warm: a share of it, or so many bytes where that is more. */
+/** The allowed growth after the warm-up: a share, or this many bytes if that is more. */
 const bounds = {
   heap: { share: 0.1, bytes: 4 * MIB },
   external: { share: 0.25, bytes: 8 * MIB },
-  // The allocator gives back late, and code that has become hot is compiled again.
+  // The allocator returns memory late, and hot code is compiled again.
   rss: { share: 0.25, bytes: 64 * MIB },
 } as const
 
-/** What of the report is not as it should be; empty where all is. */
+/** Returns what is wrong with the report; empty if nothing is. */
 export function verdict({ early, late, wrong, calls, resumed, seconds }: SoakReport): readonly string[] {
   const grown = (['heap', 'external', 'rss'] as const).flatMap((what) => {
     if (what === 'rss' && seconds < SETTLED_SECONDS) return []

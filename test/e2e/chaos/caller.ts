@@ -1,9 +1,12 @@
-/** A client that calls a tool without end: no answer, when something is down, is all right; a wrong one never is. */
+/** A client that keeps calling a tool. It may get no answer while a part is down, but never a wrong one. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect, textOf } from '../../support/gateway/clients.ts'
 
 const PATIENCE = { timeout: 20_000 }
-/** Of the servers behind the gateway `front`, with a prefix; what no filter lets through is not among them. */
+/**
+ * The allowed tools of the servers behind the gateway `front`, with their prefix; tools that a filter removes are left
+ * out.
+ */
 const MAY_BE_SHOWN = ['echo', 'get-sum', 'get-structured-content', 'get-tiny-image'].map((name) => `everything_${name}`)
 
 export class Caller {

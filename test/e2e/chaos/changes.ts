@@ -1,4 +1,4 @@
-/** What should be in the namespace, and how it changes: the same changes in the same order for the same seed. */
+/** The expected objects of the namespace and their changes, which are the same in the same order for the same seed. */
 import { numbersOf } from '../../support/random.ts'
 
 export interface Manifest {
@@ -11,7 +11,7 @@ export interface Manifest {
   }
 }
 
-/** One change: objects created or changed, in this order, then others deleted. */
+/** One change: objects that are created or changed, in this order, then objects that are deleted. */
 export interface Change {
   readonly what: string
   readonly apply: readonly Manifest[]
@@ -20,7 +20,7 @@ export interface Change {
 
 const BASE = 'base'
 const CHURN = 'churn'
-/** Where a tools list of the gateway `front` changes; `echo` is always there, `get-env` never. */
+/** Tools that changes of the filter of the gateway `front` show or hide. It always shows `echo`, and never `get-env`. */
 const SHOWN = ['get-sum', 'get-structured-content', 'get-tiny-image']
 const MOST_CONFIGS = 3
 
@@ -41,7 +41,7 @@ const front = (filter: readonly string[]) =>
     config: { aggregation: { tools: [{ workload: 'everything', filter: ['echo', ...filter] }] } },
   })
 
-/** Workloads that come, change and go. */
+/** Workloads that are created, changed and deleted. */
 const CHURNED: Readonly<Record<string, (namespace: string) => Manifest>> = {
   'proxy-1': (namespace) => proxy('proxy-1', namespace),
   'proxy-2': (namespace) => proxy('proxy-2', namespace),
@@ -62,7 +62,7 @@ const proxy = (name: string, namespace: string) =>
     groupRef: { name: CHURN },
   })
 
-/** What is there from beginning to end; the gateway's filter changes. */
+/** Objects that exist from beginning to end; the gateway's filter changes. */
 const base = (): readonly Manifest[] => [
   group(BASE, 'stays'),
   group(CHURN, 'stays'),
@@ -77,7 +77,7 @@ const base = (): readonly Manifest[] => [
 ]
 
 const keyOf = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`
-/** The config that a workload refers to. */
+/** Returns the config to which a workload refers. */
 export const configOf = ({ spec }: Manifest): string | undefined => spec.telemetryConfigRef?.name
 export const groupOf = ({ spec }: Manifest): string | undefined => spec.groupRef?.name
 
@@ -92,7 +92,7 @@ export class Changes {
     this.#below = numbersOf(seed)
   }
 
-  /** All that should be there by the changes so far. */
+  /** Returns all expected objects after the changes so far. */
   get wanted(): readonly Manifest[] {
     return [...this.#wanted.values()]
   }
@@ -137,7 +137,7 @@ export class Changes {
     return { what: `${present ? 'change' : 'create'} ${name}`, apply: [{ ...made, spec }], remove: [] }
   }
 
-  /** Creates a config together with a workload that refers to it, changes one, or deletes one that nobody refers to. */
+  /** Creates a config together with a workload that refers to it, changes one, or deletes one that is not in use. */
   #config(): Change {
     const configs = this.#ofKind('MCPTelemetryConfig')
     const used = new Set(this.wanted.map(configOf))
@@ -149,7 +149,7 @@ export class Changes {
       const { name } = this.#pick(configs).metadata
       return { what: `change ${name}`, apply: [telemetry(name, String(this.#step))], remove: [] }
     }
-    // Its name is new: one of before may still be on its way out, held by those that referred to it.
+    // The name is new, because an earlier config may still be terminating while workloads refer to it.
     const created = telemetry(`config-${this.#step}`, String(this.#step))
     const [name, make] = this.#pick(Object.entries(CHURNED))
     const made = make(this.#namespace)
@@ -157,7 +157,7 @@ export class Changes {
     return { what: `create ${created.metadata.name} for ${name}`, apply: [user, created], remove: [] }
   }
 
-  /** Changes what the gateway shows, or a group of which nobody is a member. */
+  /** Changes the gateway's filter, or a group without members. */
   #others(): Change {
     if (this.#below(2) === 0) {
       const filter = SHOWN.filter(() => this.#below(2) === 0)

@@ -1,4 +1,4 @@
-/** Holds what a namespace has against what it should have; throws an Error that says what differs. */
+/** Compares a namespace with its expected state. Throws an Error with the differences. */
 
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { containerKey } from './kills.ts'
 const OURS = 'mcpservers,mcpremoteproxies,virtualmcpservers,mcpgroups,mcptelemetryconfigs'
 const CHILDREN =
   'deployments,statefulsets,services,configmaps,networkpolicies,poddisruptionbudgets,serviceaccounts,roles,rolebindings,secrets'
-/** What Kubernetes itself puts into a namespace. */
+/** Objects that Kubernetes itself creates in a namespace. */
 const NOBODYS = ['ConfigMap/kube-root-ca.crt', 'ServiceAccount/default']
 
 interface Keyed {
@@ -27,7 +27,7 @@ const keyOf = ({ kind, metadata }: Keyed) => `${kind}/${metadata.name}`
 
 const list = (namespace: string, kinds: string): Promise<readonly LiveObject[]> => listBeside(kinds, namespace)
 
-/** Fails where names differ, or one is there twice. */
+/** Fails if names differ, or one is there twice. */
 function same(what: string, is: readonly string[], should: readonly string[]): void {
   const [there, wanted] = [is, should].map((names) => [...names].sort())
   if (isDeepStrictEqual(there, wanted)) return
@@ -36,7 +36,7 @@ function same(what: string, is: readonly string[], should: readonly string[]): v
   throw new Error(`${what}: too many: ${only(there, wanted) || 'one twice'}; missing: ${only(wanted, there) || 'none'}`)
 }
 
-/** Where `whole` lacks something of `part`: lists are the same length, objects may hold more. */
+/** Returns the path where `whole` lacks something of `part`. Lists have equal lengths; objects may have more members. */
 function lacking(part: unknown, whole: unknown, path = ''): string | undefined {
   if (typeof part !== 'object' || part === null) return part === whole ? undefined : path
   if (typeof whole !== 'object' || whole === null) return path
@@ -57,7 +57,7 @@ function compare(what: string, is: readonly LiveObject[], should: readonly Keyed
   }
 }
 
-/** The children of manifests by `portico render`. */
+/** Returns the children of manifests, from `portico render`. */
 export function rendered(namespace: string, wanted: readonly Manifest[]): readonly LiveObject[] {
   const file = join(tmpdir(), 'chaos-wanted.yaml')
   const placed = wanted.map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }))
@@ -74,7 +74,7 @@ function readyProblem({ metadata, status }: LiveObject): string | undefined {
   return ready?.status === 'True' ? undefined : `${ready?.reason}: ${ready?.message}`
 }
 
-/** Each object is there, once, in its last form, and its latest generation is Ready. */
+/** Checks that each object exists once, in its last form, and that its latest generation is Ready. */
 async function checkObjects(namespace: string, wanted: readonly Manifest[]): Promise<void> {
   const live = await list(namespace, OURS)
   compare('objects', live, wanted)
@@ -98,7 +98,7 @@ async function checkObjects(namespace: string, wanted: readonly Manifest[]): Pro
 
 const userKey = ({ kind, name }: { kind: string; name: string }) => `${kind}/${name}`
 
-/** One pod of the current template for each Deployment, and none of anybody else. */
+/** Checks that each Deployment has one pod of its current template, and that there are no other pods. */
 async function checkPods(namespace: string): Promise<void> {
   const [deployments, sets, pods] = await Promise.all([
     list(namespace, 'deployments'),
@@ -121,7 +121,7 @@ async function checkPods(namespace: string): Promise<void> {
   }
 }
 
-/** Settles where everything in the namespace is as the manifests say. */
+/** Checks that everything in the namespace is as the manifests say. */
 export async function checkConverged(
   namespace: string,
   wanted: readonly Manifest[],
@@ -134,8 +134,8 @@ export async function checkConverged(
 }
 
 /**
- * Containers of a namespace that started again more often than they were killed. A kubelet that dies between making a
- * container and starting it makes another one, and counts it: `spare` restarts may be its own.
+ * Checks that containers of a namespace did not restart more often than they were killed. A kubelet that is killed
+ * between creating and starting a container creates another one, and counts it: `spare` restarts are allowed for that.
  */
 export async function checkRestarts(
   namespace: string,

@@ -1,4 +1,4 @@
-/** Kills processes of the test's own node, in an order that the seed gives, and keeps count of what it has killed. */
+/** Kills processes of the test's own node, in an order that depends on the seed, and counts them. */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import {
@@ -13,28 +13,28 @@ import { numbersOf } from '../../support/random.ts'
 export const KILLS = ['data plane', 'operator', 'kubelet', 'API server', 'etcd'] as const
 export type Kill = (typeof KILLS)[number]
 
-/** Pods are killed more often than what runs them. */
+/** Pods are killed more often than the components that run them. */
 const LIKELY: readonly Kill[] = ['data plane', 'data plane', 'data plane', 'operator', 'kubelet', 'API server', 'etcd']
 
 type Component = 'kubelet' | 'kube-apiserver' | 'etcd' | 'kube-controller-manager'
 
-/** Where the node (test/e2e/node.ts) and its control plane note their processes. */
+/** Folder in which the node (test/e2e/node.ts) and its control plane record their processes. */
 function processOf(name: Component): number {
   const { PORTICO_E2E = '', KUBECONFIG = '' } = process.env
   const folder = name === 'kubelet' ? PORTICO_E2E : dirname(KUBECONFIG)
   return Number(readFileSync(join(folder, `${name}.pid`), 'utf8'))
 }
 
-/** Whether the component was there to be killed: it is started again at once. */
+/** Kills a component, which is restarted at once. Returns whether it was running. */
 export function killComponent(name: Component): boolean {
   try {
     return process.kill(processOf(name), 'SIGKILL')
   } catch {
-    return false // It is about to be started again.
+    return false // The component is about to be restarted.
   }
 }
 
-/** A pod with its containers that run. */
+/** A pod with its running containers. */
 interface Running {
   readonly pod: Pod
   readonly container: ContainerStatus
@@ -44,7 +44,7 @@ export const containerKey = ({ metadata }: Pod, name: string) => `${metadata.nam
 
 export class Kills {
   readonly counts = new Map<Kill, number>(KILLS.map((kind) => [kind, 0]))
-  /** Runs of containers that were ended, by the container's key. */
+  /** Killed runs of containers, by the container's key. */
   readonly containers = new Map<string, Set<string>>()
   readonly #below: (most: number) => number
   readonly #namespaces: Readonly<Record<'data plane' | 'operator', string>>
@@ -59,7 +59,10 @@ export class Kills {
       .map(({ kind }) => kind)
   }
 
-  /** Each kind comes once at the beginning, then by chance. Gives what was killed; nothing where it had ended already. */
+  /**
+   * Kills each kind once at the beginning, then at random. Returns what was killed, or nothing if it had already
+   * ended.
+   */
   async next(): Promise<string | undefined> {
     const kind = this.#first.shift() ?? (LIKELY[this.#below(LIKELY.length)] as Kill)
     const chance = this.#below(1 << 20)
@@ -82,14 +85,14 @@ export class Kills {
     try {
       killContainer(container)
     } catch {
-      return undefined // It has ended since it was listed.
+      return undefined // The container has ended since it was listed.
     }
     const key = containerKey(pod, container.name)
     this.containers.set(key, (this.containers.get(key) ?? new Set()).add(container.containerID ?? ''))
     return `${container.name} of ${pod.metadata.name}`
   }
 
-  /** Containers by the API server, or what it said last: pods are killed while it is away, too. */
+  /** Returns the API server's last list of containers, because pods are killed while it is down, too. */
   async #running(namespace: string): Promise<readonly Running[]> {
     try {
       const listed = (await listBeside('pods', namespace)) as unknown as readonly Pod[]

@@ -15,7 +15,7 @@ const root = join(import.meta.dirname, '../../..')
 const SYSTEM = 'argocd'
 const COMPONENTS = ['repo-server', 'application-controller'] as const
 
-/** The health of our kinds, as docs/gitops.md has it. */
+/** The health checks of our kinds from docs/gitops.md. */
 function healthChecks(): object {
   const blocks = [...readFileSync(join(root, 'docs/gitops.md'), 'utf8').matchAll(/^```yaml\n(.*?)^```/gms)]
   const documents = blocks.flatMap(([, text = '']) => parseAllDocuments(text).map((document) => document.toJS()))
@@ -32,7 +32,7 @@ interface Application {
   }
 }
 
-/** Starts it, with an empty repository. */
+/** Starts Argo CD with an empty repository. */
 export async function startArgoCd(): Promise<GitOpsTool> {
   const folder = mkdtempSync(join(tmpdir(), 'argo-cd-'))
   const { kubeconfig, user } = accountFor(SYSTEM, 'argo-cd', folder)
@@ -60,7 +60,7 @@ export async function startArgoCd(): Promise<GitOpsTool> {
   )
   const [git, redis] = await Promise.all([startGitServer(), startRedis()])
   const [port, ...metrics] = await Promise.all([freePort(), freePort(), freePort()])
-  // It asks this script of its image how a commit is signed, whether or not a project wants signatures.
+  // Argo CD runs this script of its image to verify commits, even if a project requires no signatures.
   writeFileSync(join(folder, 'git-verify-wrapper.sh'), '#!/bin/sh\nexit 0\n', { mode: 0o755 })
   const settings = [
     `PATH=${folder}:${process.env['PATH']}`,
@@ -78,7 +78,7 @@ export async function startArgoCd(): Promise<GitOpsTool> {
     '--metrics-address=127.0.0.1',
     `--metrics-port=${metrics[0]}`,
     '--disable-tls',
-    // By default it looks for one, and refuses that beside `--disable-tls`.
+    // By default the server looks for a certificate, and refuses that together with `--disable-tls`.
     '--client-ca-path=',
     `--redis=${redis.address}`,
   ])
@@ -108,7 +108,7 @@ export async function startArgoCd(): Promise<GitOpsTool> {
     },
     keep(sample, namespace) {
       kept.add(namespace)
-      // Half of them by client-side apply, which is what it does unless asked.
+      // Half of the applications use client-side apply, the default of Argo CD.
       const options = kept.size % 2 === 0 ? ['ServerSideApply=true'] : []
       apply(SYSTEM, {
         apiVersion: 'argoproj.io/v1alpha1',

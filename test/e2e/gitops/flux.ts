@@ -1,6 +1,6 @@
 /**
- * Flux: its kustomize-controller as a process beside the node. What source-controller does is small enough to be done
- * here: an archive of the files over HTTP, and the status of a GitRepository that names it.
+ * Flux: its kustomize-controller as a process beside the node. This file replaces source-controller: it serves an archive
+ * of the files over HTTP, and writes the status of a GitRepository that names it.
  */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ interface Kustomization {
   }
 }
 
-/** Starts it, with an empty repository. */
+/** Starts Flux with an empty repository. */
 export async function startFlux(): Promise<GitOpsTool> {
   const folder = mkdtempSync(join(tmpdir(), 'flux-'))
   const { kubeconfig, user } = accountFor(SYSTEM, 'flux', folder)
@@ -107,7 +107,7 @@ export async function startFlux(): Promise<GitOpsTool> {
       const { metadata, status } = get<Kustomization>('kustomization', namespace, '--namespace', SYSTEM)
       const ready = status?.conditions?.find(({ type }) => type === 'Ready')
       if (status?.observedGeneration !== metadata.generation) return `${namespace}: not looked at yet`
-      // Each look begins by saying so.
+      // Each check begins with this condition.
       const looks = idle && ready?.status === 'Unknown' && ready.reason === 'Progressing'
       if (ready?.status !== 'True' && !looks) return `${namespace}: ${ready?.message ?? 'nothing is said'}`
       if (status.lastAppliedRevision !== revision) return `${namespace}: at ${status.lastAppliedRevision}`

@@ -1,4 +1,4 @@
-/** The samples as a repository that Argo CD and Flux keep namespaces by, and what a tool has to be able to say. */
+/** The samples as a repository from which Argo CD and Flux sync namespaces, and the interface of both tools. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { eventually } from '../../cluster/support/operator-process.ts'
@@ -6,14 +6,14 @@ import { apply, get, kubectl } from '../../support/operator/e2e-cluster.ts'
 
 const root = join(import.meta.dirname, '../../..')
 
-/** Those whose images the node has. */
+/** The samples whose images are on the node. */
 export const SAMPLES = ['quickstart', 'rate-limits', 'tool-search', 'workflows'] as const
 export type Sample = (typeof SAMPLES)[number]
 
-/** Texts by paths. */
+/** Texts by path. */
 export type Files = Readonly<Record<string, string>>
 
-/** The manifests of the samples, a folder each. */
+/** The manifests of the samples, one folder each. */
 export function sampleFiles(): Files {
   const files: Record<string, string> = {}
   for (const sample of SAMPLES) {
@@ -23,25 +23,25 @@ export function sampleFiles(): Files {
   return files
 }
 
-/** A tool that makes namespaces what the folders of a repository say. */
+/** A tool that syncs namespaces with the folders of a repository. */
 export interface GitOpsTool {
-  /** Who it is for the API server. */
+  /** Its user at the API server. */
   readonly user: string
-  /** Keeps a namespace as a folder is. */
+  /** Syncs a namespace with a folder. */
   keep(sample: Sample, namespace: string): void
-  /** The repository's next commit. */
+  /** Makes the next commit of the repository. */
   commit(files: Files): Promise<void>
   /**
-   * What keeps it from calling a namespace healthy and as the last commit has it; nothing where it does call it so, or,
-   * with `idle`, is only just looking again.
+   * Returns why the tool does not report a namespace as healthy and synced with the last commit, or nothing if it does.
+   * With `idle`, also returns nothing while the tool only checks again.
    */
   missing(namespace: string, idle: boolean): string | undefined
-  /** The end of its logs. */
+  /** Returns the end of its logs. */
   log(): string
   stop(): Promise<void>
 }
 
-/** Makes an account with all rights, and a kubeconfig for it; gives the file and the name by which requests are audited. */
+/** Creates an account with all rights, and a kubeconfig. Returns the file, and the user name in the audit log. */
 export function accountFor(namespace: string, name: string, folder: string) {
   apply('default', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
   apply(
@@ -63,10 +63,10 @@ export function accountFor(namespace: string, name: string, folder: string) {
   return { kubeconfig, user: `system:serviceaccount:${namespace}:${name}` }
 }
 
-/** Applies a file of definitions, and waits until they are served. */
+/** Applies a file of CRDs, and waits until they are served. */
 export async function applyDefinitions(file: string): Promise<void> {
   kubectl(['apply', '--server-side', '--filename', file])
-  // `kubectl wait` fails on one that has no status yet.
+  // `kubectl wait` fails for a CRD that has no status yet.
   await eventually(
     () => kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--filename', file]),
     `${file} is served`,
@@ -75,7 +75,9 @@ export async function applyDefinitions(file: string): Promise<void> {
 
 const administrator = () => process.env['KUBECONFIG'] as string
 
-/** What a user has written into namespaces since `from`, dry runs aside, as `verb resource/name`; and where it ends. */
+/**
+ * Returns a user's writes in namespaces since `from`, without dry runs, as `verb resource/name`, and the next position.
+ */
 export function writesOf(user: string, namespaces: readonly string[], from = 0): { end: number; writes: string[] } {
   const log = readFileSync(join(dirname(administrator()), 'audit.log'))
   const end = log.lastIndexOf('\n') + 1
@@ -96,7 +98,7 @@ interface Generations {
   }[]
 }
 
-/** The generations of all objects of our kinds in namespaces. */
+/** Returns the generations of all objects of our kinds in namespaces. */
 export const generationsIn = (namespaces: readonly string[]): string[] =>
   get<Generations>('portico', '--all-namespaces')
     .items.filter(({ metadata }) => namespaces.includes(metadata.namespace))

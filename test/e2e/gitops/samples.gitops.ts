@@ -1,6 +1,6 @@
 /**
- * Argo CD and Flux, as they are released, sync the samples on a node: `make gitops`. Both find them as they should be, heal
- * what a hand changes, and write nothing for a minute of idling (`GITOPS_SECONDS=600` for ten).
+ * Released versions of Argo CD and Flux sync the samples on a node: `make gitops`. Both must find them synced and
+ * healthy, revert manual changes, and write nothing during an idle minute (`GITOPS_SECONDS=600` for ten).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
@@ -13,13 +13,13 @@ import { type GitOpsTool, generationsIn, type Sample, sampleFiles, writesOf } fr
 
 const IDLE_SECONDS = Number(process.env['GITOPS_SECONDS'] ?? 60)
 const LOOK_MS = 5_000
-/** Two cores start some twenty pods. */
+/** Two cores start about twenty pods. */
 const PATIENCE_MS = 300_000
 
 const starts = { 'argo-cd': startArgoCd, flux: startFlux }
 const names = Object.keys(starts) as (keyof typeof starts)[]
 const tools = new Map<string, GitOpsTool>()
-/** What a node of two cores has room for: the pods ask for 1.8 of them. */
+/** The samples that fit on a node of two cores: their pods request 1.8 of them. */
 const samplesOf: Readonly<Record<keyof typeof starts, readonly Sample[]>> = {
   'argo-cd': ['quickstart', 'rate-limits', 'workflows'],
   flux: ['quickstart', 'tool-search'],
@@ -29,7 +29,7 @@ const everywhere = names.flatMap(namespacesOf)
 const tool = (name: string) => tools.get(name) as GitOpsTool
 const files = { ...sampleFiles() }
 
-/** What a tool says against any of its namespaces. */
+/** Returns what a tool reports about its namespaces that is not healthy. */
 const missing = (name: keyof typeof starts, idle = false) =>
   namespacesOf(name).flatMap((namespace) => tool(name).missing(namespace, idle) ?? [])
 
@@ -87,7 +87,7 @@ for (const name of names)
     const namespace = `${name}-quickstart`
     const patch = JSON.stringify({ spec: { replicas: 1 } })
     kubectl(['patch', 'mcpserver', 'clock', '--namespace', namespace, '--type', 'merge', '--patch', patch])
-    await eventually(() => replicas(namespace) === 2, 'it is as in the repository again', PATIENCE_MS)
+    await eventually(() => replicas(namespace) === 2, 'the replicas are as in the repository again', PATIENCE_MS)
     await untilSynced(name)
   })
 

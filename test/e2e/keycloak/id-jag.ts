@@ -1,7 +1,7 @@
 /**
- * Enterprise-managed authorization with Keycloak on either side. It redeems ID-JAGs for the gateway as a backend's
- * authorization server does. It makes none: those for the gateway's own authorization server are signed here, by a key of the
- * realm and about a person of it.
+ * Enterprise-managed authorization with Keycloak on both sides. As a backend's authorization server, Keycloak redeems
+ * ID-JAGs for the gateway. It issues none, so that this file signs those for the gateway's authorization server, with a
+ * key of the realm and for a user of it.
  */
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -24,10 +24,10 @@ import { shareKeycloak, signInAt } from './shared.ts'
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const TYPE = 'urn:ietf:params:oauth:token-type:'
-/** The name under which the realm knows the issuer of assertions. */
+/** The realm's name for the issuer of assertions. */
 const ASSERTING = 'asserting'
 
-// Keycloak takes any port of a loopback address.
+// Keycloak accepts any port of a loopback address.
 const shared = shareKeycloak(['http://127.0.0.1/oauth/callback'])
 let keycloak: Keycloak
 let idp: IdentityProvider
@@ -52,7 +52,7 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
   const client = { id: 'portico', secret: secret(randomBytes(18).toString('base64url')) }
   await keycloak.administer('/clients', {
     ...{ clientId: client.id, secret: client.secret, standardFlowEnabled: false },
-    // It gives the client’s own scopes, whatever the assertion states.
+    // Keycloak grants the client's own scopes, whatever the assertion says.
     defaultClientScopes: ['basic', backend.scope],
     attributes: {
       'oauth2.jwt.authorization.grant.enabled': 'true',
@@ -117,12 +117,12 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
       assert.is(json.result?.content[0].text, alice, JSON.stringify(json))
       assert.equal([admitted.at(-1)?.['azp'], admitted.at(-1)?.iss], [client.id, issuer])
       assert.match(String(admitted.at(-1)?.['scope']), backend.scope)
-      // Somebody whom it does not know gets nothing, and the backend is not asked.
+      // An unknown user gets no token, and the backend is not called.
       const asked = admitted.length
       assert.ok((await call('zoe', `b${index}_t`)).error)
       assert.is(admitted.length, asked)
     }
-    // What it has redeemed it does not take a second time.
+    // Keycloak does not redeem an assertion twice.
     const again = { grant_type: BEARER, assertion: made[0] ?? '', client_id: client.id, client_secret: client.secret }
     const body = new URLSearchParams(again)
     assert.is(await refusal(fetch(xaa.targetTokenUrl, { method: 'POST', body })), '400 invalid_grant')
@@ -132,7 +132,7 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
   }
 })
 
-/** Adds a signing key to the realm, behind those that it signs with itself; gives what signs by it in the realm's name. */
+/** Adds a signing key to the realm with a lower priority than its own. Returns a function that signs with it. */
 async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const pem = secret(privateKey.export({ type: 'pkcs8', format: 'pem' }) as string)
@@ -151,7 +151,7 @@ async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
   }
 }
 
-/** The name that the realm publishes a key under. */
+/** Returns the id under which the realm publishes a key. */
 async function kidOf(key: KeyObject): Promise<string> {
   const own = await calculateJwkThumbprint(key.export({ format: 'jwk' }) as never)
   const { keys } = (await (await fetch(`${keycloak.issuer}/protocol/openid-connect/certs`)).json()) as {
@@ -255,10 +255,10 @@ test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is r
       { email_verified: false, groups: [] },
     ])
       assert.is(await refusal(redeem(wrong)), '400 invalid_grant', JSON.stringify(wrong))
-    // Its ID token and its access token are no assertions for a client.
+    // Neither its ID token nor its access token is an assertion for a client.
     for (const other of [given.id_token, given.access_token])
       assert.is(await refusal(agent.token({ grant_type: BEARER, assertion: other })), '400 invalid_grant')
-    // The keys that it signs with change, and that of the assertions stays.
+    // Keycloak's own signing keys are rotated; the key of the assertions stays.
     await keycloak.rotateKeys()
     await tokensOf(await redeem({}))
   } finally {

@@ -1,4 +1,4 @@
-/** A person logs in at Keycloak and at a second provider, by a gateway of real pods; each backend gets its own token. */
+/** A person logs in at Keycloak and at a second provider, through a gateway in pods; each backend gets its own token. */
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -19,14 +19,14 @@ const API = { apiVersion: 'portico.dev/v1beta1' } as const
 
 const shared = shareKeycloak([`${ISSUER}/oauth/callback`])
 let keycloak: Keycloak
-/** Keycloak as pods reach it. */
+/** Keycloak's address for pods. */
 let issuer: string
 let code: LoginProvider
 let orders: VerifyingServer
 let repositories: RawServer
 let uninstall = () => {}
 
-/** Takes a token that the second provider knows, and says whose it is. */
+/** A backend that accepts tokens of the second provider, and returns their user. */
 const startRepositories = () =>
   startRawServer({
     era: 'modern',
@@ -59,7 +59,7 @@ const provider = (name: string, issuerUrl: string, clientId: string, scopes: rea
   },
 })
 
-/** A server outside, which gets the caller's token of a provider. */
+/** An external server, which gets the caller's token of a provider. */
 const backend = (name: string, remoteUrl: string) => [
   {
     ...API,
@@ -121,7 +121,7 @@ const manifests = () => [
 ]
 
 test.before(async () => {
-  // Keycloak takes half a minute.
+  // Keycloak takes half a minute to start.
   ;[keycloak, code, uninstall] = await Promise.all([
     shared.start(),
     startLoginProvider([`${ISSUER}/oauth/callback`], HOST),

@@ -1,17 +1,17 @@
 /**
- * One Keycloak for the test files that are loaded into this process one behind the other: the first starts it, the last ends
- * it. It answers at every address of the node, and names its issuer by the one that it is asked at.
+ * Test files that are loaded into one process share one Keycloak: the first file starts it and the last ends it. It
+ * listens at every address of the node, and its issuer has the address of the request.
  */
 import * as assert from 'uvu/assert'
 import { type Keycloak, startKeycloak } from '../../support/identity/keycloak.ts'
 import type { UserAgent } from '../../support/identity/user-agent.ts'
 
 export const AUDIENCE = 'https://mcp.example'
-/** Of the node; pods reach what listens there. */
+/** The node's address, at which pods reach it. */
 export const HOST = '10.250.0.1'
 
 interface SharedKeycloak {
-  /** With its issuer at 127.0.0.1. */
+  /** Keycloak with its issuer at 127.0.0.1. */
   start(): Promise<Keycloak>
   close(): Promise<void>
 }
@@ -20,7 +20,7 @@ const allowed = ['https://gateway.example/oauth/callback']
 let users = 0
 let started: Promise<Keycloak> | undefined
 
-/** A share for one test file, which says where users may be sent back to. */
+/** Registers a test file as a user of the shared Keycloak, with its redirect URIs. */
 export function shareKeycloak(redirectUris: readonly string[] = []): SharedKeycloak {
   users += 1
   allowed.push(...redirectUris)
@@ -36,7 +36,7 @@ export function shareKeycloak(redirectUris: readonly string[] = []): SharedKeycl
   }
 }
 
-/** Does what a person does at Keycloak's page, which was shown `at` an address; gives its answer. */
+/** Fills in Keycloak's page, which was shown `at` an address, and returns the answer. */
 export async function signIn(
   { user }: Keycloak,
   agent: UserAgent,
@@ -47,7 +47,7 @@ export async function signIn(
   return agent.post(new URL(action, at).href, { username: user.name, password, credentialId: '' })
 }
 
-/** Follows an address to Keycloak's page and signs in; gives the address to which that sends the browser. */
+/** Follows an address to Keycloak's page and signs in. Returns the address to which the browser is sent. */
 export async function signInAt(keycloak: Keycloak, agent: UserAgent, from: string): Promise<string> {
   const { url: at, response } = await agent.follow(from, () => false)
   const answered = await signIn(keycloak, agent, { at, page: (await response?.text()) ?? '' })

@@ -1,4 +1,4 @@
-/** What strangers do to a gateway's memory. Each attack holds on to what it has got until it is told to let go. */
+/** Attacks on a gateway's memory. An attack adds its open connections to `held`; the caller closes them. */
 import { type Agent, request } from 'undici'
 import { BASE_HEADERS, modern, rpc } from '../../support/gateway/post.ts'
 import { type Connection, head, open, post, type Target } from './connection.ts'
@@ -11,9 +11,9 @@ export interface Attacked extends Target {
 
 export interface Attack {
   readonly name: string
-  /** How often it is done in the long run; a shorter one does less. */
+  /** The number of repetitions in the long run; a shorter run has fewer. */
   readonly count: number
-  /** Attacks. Gives how many answers had which status. */
+  /** Attacks, and returns how many answers had which status. */
   run(at: Attacked, count: number, held: Connection[]): Promise<Record<string, number>>
 }
 
@@ -26,7 +26,7 @@ const tally = (statuses: readonly (number | undefined)[]): Record<string, number
   return counts
 }
 
-/** Does something `count` times, some at a time. */
+/** Calls a function `count` times, some at a time. */
 async function times<T>(count: number, atOnce: number, once: (index: number) => Promise<T>): Promise<T[]> {
   const results: T[] = []
   let next = 0
@@ -60,7 +60,7 @@ async function send(at: Attacked, body: string | Buffer, headers: Readonly<Recor
 const initialize = (protocolVersion: string, capabilities: object = {}) =>
   rpc('initialize', { protocolVersion, capabilities, clientInfo: { name: 'h', version: '1' } })
 
-/** Headers of a session that was opened for this. */
+/** Opens a session and returns the headers for its requests. */
 async function sessionAt(at: Attacked, protocolVersion = '2025-11-25'): Promise<Record<string, string>> {
   const { session } = await send(at, initialize(protocolVersion))
   return { 'mcp-session-id': session, 'mcp-protocol-version': protocolVersion }
@@ -85,7 +85,7 @@ async function hold(held: Connection[], opened: Promise<Connection>): Promise<vo
   held.push(await opened)
 }
 
-/** Status of each held connection whose answer has begun. */
+/** Returns the status of each held connection whose answer has begun. */
 async function statuses(held: readonly Connection[], from = 0): Promise<Record<string, number>> {
   const waiting = new Promise<undefined>((resolve) => setTimeout(resolve, 3_000, undefined))
   return tally(await Promise.all(held.slice(from).map(({ status }) => Promise.race([status, waiting]))))
@@ -93,7 +93,7 @@ async function statuses(held: readonly Connection[], from = 0): Promise<Record<s
 
 const attack = (name: string, count: number, run: Attack['run']): Attack => ({ name, count, run })
 
-/** Backends of these names are `m` (stateless) and `l` (sessions). */
+/** The attacks. The backends are named `m` (stateless) and `l` (sessions). */
 export const attacks: readonly Attack[] = [
   attack('sessions opened with 7.5 MiB of capabilities', 65, async (at, count) =>
     tally(

@@ -1,14 +1,14 @@
-/** Connections of callers who do what no client does: they send what they like, and read when they like. */
+/** Connections of hostile callers, which send anything and read when they like. */
 import { connect, type Socket } from 'node:net'
 import { BASE_HEADERS } from '../../support/gateway/post.ts'
 
 export interface Target {
   readonly port: number
-  /** Where the caller is. */
+  /** The caller's local address. */
   readonly address: string
 }
 
-/** The head of a request as text; `length` is what it says of its body. */
+/** Returns the head of a request as text, with `length` as the length of its body. */
 export function head(method: string, headers: Readonly<Record<string, string>>, length?: number): string {
   const lines = Object.entries({
     host: '127.0.0.1',
@@ -20,11 +20,11 @@ export function head(method: string, headers: Readonly<Record<string, string>>, 
 
 export interface Connection {
   readonly socket: Socket
-  /** Status of the first answer, once it is there; undefined where the connection ended without one. */
+  /** Resolves to the status of the first answer; undefined if the connection ended without one. */
   readonly status: Promise<number | undefined>
 }
 
-/** Opens a connection and writes; without `reads` nothing is read but the first answer's status line. */
+/** Opens a connection and writes. Without `reads`, only the first answer's status line is read. */
 export async function open(target: Target, pieces: readonly (string | Buffer)[], reads = false): Promise<Connection> {
   const socket = connect({ port: target.port, host: '127.0.0.1', localAddress: target.address })
   socket.on('error', () => {})
@@ -46,7 +46,7 @@ export async function open(target: Target, pieces: readonly (string | Buffer)[],
       await new Promise<void>((resolve) => {
         socket.once('drain', resolve)
         socket.once('close', resolve)
-        // Who isn't read from goes on with another connection.
+        // If the server stops reading, the attack continues on another connection.
         setTimeout(resolve, 300).unref()
       })
   }

@@ -1,4 +1,4 @@
-/** A gateway in a process of its own, under the flags and the heap that a rendered pod has, and what its memory was. */
+/** Runs a gateway as a separate process with a rendered pod's flags and heap, and measures its memory. */
 import { fork } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -18,7 +18,7 @@ export interface AttackedGateway {
   close(): Promise<void>
 }
 
-/** What Node takes by itself for the old generation in a container of 512 MiB (seen in one), which is the rendered limit. */
+/** Node's default old generation in a container of 512 MiB (measured in one), the rendered limit. */
 const HEAP_MIB = 256
 
 export async function startAttackedGateway(backends: readonly object[], more: object = {}): Promise<AttackedGateway> {

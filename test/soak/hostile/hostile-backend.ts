@@ -1,20 +1,20 @@
-/** A backend that does its worst, in the era that it is asked to speak: what it does is the name of the tool called. */
+/** A hostile backend for each era. The name of the called tool selects what it does. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface HostileBackend {
   readonly url: string
-  /** Sessions that were opened. */
+  /** Number of opened sessions. */
   readonly sessions: number
-  /** Calls that have not been answered. */
+  /** Number of calls that have not been answered. */
   readonly held: number
   close(): Promise<void>
 }
 
 export interface HostileBackendOptions {
   readonly era: 'modern' | 'legacy'
-  /** JSON text of each tool's description, in bytes. */
+  /** Bytes of JSON text in each tool's description. */
   readonly description?: number
   readonly tools?: number
   /** Bytes in its capabilities. */
@@ -84,7 +84,7 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
     else res.writeHead(400).end()
   }
 
-  /** Sends without waiting until somebody reads, as far as this process's own memory allows. */
+  /** Sends without waiting for a reader, as far as this process's own memory allows. */
   async function pour(res: ServerResponse, piece: Buffer, count: number): Promise<void> {
     const gone = once(res, 'close')
     for (let sent = 0; sent < count && !res.destroyed; sent++) {

@@ -1,6 +1,6 @@
 /**
- * Attacks on the memory of a gateway, with somebody else who is served meanwhile: each on a process of its own, then all
- * of them in turn on one. Fails where a process takes more than it may or somebody else gets no answer.
+ * Attacks the memory of a gateway while another client calls it: each attack on its own process, then all of them in turn
+ * on one. Fails if a process uses too much memory or the other client gets no answer.
  * Usage: hostile.ts [each|turn] [words in names of attacks]
  */
 import { besiege, findings } from './siege.ts'

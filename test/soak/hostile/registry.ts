@@ -1,6 +1,6 @@
 /**
- * Four sources of 500,000 tiny entries each, read at once by a registry under what a pod has. Fails where it takes more
- * memory than that, or serves nobody else afterwards. Usage: registry.ts [entries of a source]
+ * A registry with a pod's memory reads four sources of 500,000 tiny entries each at once. Fails if it uses more memory
+ * than that, or serves nobody else afterwards. Usage: registry.ts [entries of a source]
  */
 import { eventually } from '../../support/eventually.ts'
 import { registryFile, server } from '../../support/registry/registry.ts'
@@ -15,7 +15,7 @@ const registry = await startAttackedRegistry(sources, (folder) => folder.write('
 try {
   const isRead = async () =>
     (await registry.states()).every(({ state, servers }) => state === 'ok' && servers === count)
-  await eventually('all were read', isRead, LONGEST_MS)
+  await eventually('all sources are read', isRead, LONGEST_MS)
   await assertHolds(registry, `four sources of ${count} tiny entries`)
 } finally {
   await registry.close()

@@ -6,29 +6,29 @@ import { type AttackedGateway, startAttackedGateway } from './gateway-under-atta
 import { type HostileBackend, startHostileBackend } from './hostile-backend.ts'
 
 const MIB = 1024 * 1024
-/** What a process may take under one attack, and under all of them in turn; the limit of its container is 512 MiB. */
+/** The most bytes of a process under one attack, and under all of them in turn; its container's limit is 512 MiB. */
 const MOST_UNDER_ONE = 350 * MIB
 const MOST_IN_TURN = 450 * MIB
 
-/** Calls of somebody else that are answered under each attack, at the least, and how long they may take. */
+/** The least number of the other client's calls that are answered under each attack, and the time limit. */
 const ENOUGH = 24
 const LONGEST_MS = 60_000
 
 export interface Siege {
   readonly name: string
-  /** Highest resident set size in bytes while it went on. */
+  /** Highest resident set size in bytes during the attack. */
   readonly peak: number
-  /** How high it may be. */
+  /** The highest allowed size. */
   readonly most: number
-  /** How many of the attacker's requests were answered with which status. */
+  /** How many of the attacker's requests had which status. */
   readonly statuses: Readonly<Record<string, number>>
-  /** Calls of somebody else that were answered meanwhile, and what was wrong with others. */
+  /** Answered calls of the other client, and what was wrong with the rest. */
   readonly served: number
   readonly wrong: readonly string[]
   readonly seconds: number
 }
 
-/** Somebody else, at another address, who calls all the time and wants the right answers. */
+/** The other client, at another address, which keeps calling and checks the answers. */
 class Neighbour {
   served = 0
   readonly wrong: string[] = []
@@ -63,7 +63,7 @@ class Neighbour {
     else this.wrong.push(`${answer.statusCode} ${text.slice(0, 200)}`)
   }
 
-  /** Goes on until it has been served for a while, however short the attack was; gives up after `LONGEST_MS`. */
+  /** Continues until it has been served for a while, however short the attack was; gives up after `LONGEST_MS`. */
   async stop(): Promise<void> {
     const deadline = performance.now() + LONGEST_MS
     while (this.served < ENOUGH && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50))
@@ -82,15 +82,15 @@ async function waitUntilServed(origin: string): Promise<void> {
 }
 
 export interface Plan {
-  /** How much of each attack: 1 is all of it. */
+  /** The share of each attack's repetitions; 1 is all of them. */
   readonly share: number
-  /** Words of which the names of attacks have one; all attacks without any. */
+  /** Words in the names of attacks; all attacks without words. */
   readonly words?: readonly string[]
-  /** Whether each attack finds a gateway that was just started, or the one that the others before it have left. */
+  /** Whether each attack gets a new gateway, or the one that earlier attacks have left. */
   readonly fresh: boolean
 }
 
-/** Attacks a gateway in one way after the other. What an attack holds it lets go of when the next one begins. */
+/** Attacks a gateway in one way after another. An attack's connections are released when the next one begins. */
 export async function besiege(plan: Plan, tell: (siege: Siege) => void): Promise<void> {
   const { share, words = [], fresh } = plan
   const wanted = attacks.filter(({ name }) => words.length === 0 || words.some((word) => name.includes(word)))
@@ -109,7 +109,7 @@ async function withGateway(use: (gateway: AttackedGateway) => Promise<void>): Pr
   const backends = [
     await startHostileBackend({ era: 'modern', tools: 1000, description: 1000 }),
     await startHostileBackend({ era: 'legacy' }),
-    // Whoever makes a backend fail on purpose opens its circuit for all.
+    // For attacks that make a backend fail, which opens its circuit breaker for all clients.
     await startHostileBackend({ era: 'modern' }),
   ] as const
   const names = ['m', 'l', 'n']
@@ -124,7 +124,7 @@ async function withGateway(use: (gateway: AttackedGateway) => Promise<void>): Pr
 }
 
 interface How {
-  /** Where this attacker is: each has a share of its own. */
+  /** The attacker's address; each attack has its own rate limits. */
   readonly address: string
   readonly count: number
 }
@@ -149,7 +149,7 @@ async function lay(gateway: AttackedGateway, attack: Attack, { address, count }:
   return { name: attack.name, peak: gateway.alive ? gateway.peak() : Number.NaN, statuses, served, wrong, seconds }
 }
 
-/** What is not as it should be; empty where all is. */
+/** Returns what went wrong; empty if nothing did. */
 export function findings({ name, peak, most, served, wrong }: Siege): readonly string[] {
   return [
     ...(peak < most ? [] : [`${name}: ${(peak / MIB).toFixed(0)} MiB`]),
