@@ -16,10 +16,10 @@ const AUDIENCE = 'https://portico.example'
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
 
-/** Parts of claims, as text: many small ones are short there, and large in memory. */
+/** Returns claims of many small objects: short as text, large in memory. */
 const crumbs = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})))
 
-/** An issuer that calls every token active, with a claim more (JSON text). */
+/** Starts an issuer whose introspection reports every token as active, with one more claim (JSON text). */
 async function startIssuer(more: string) {
   const server = createServer((request, response) => {
     if (request.method === 'GET') {
@@ -42,7 +42,7 @@ const heap = () => {
   return process.memoryUsage().heapUsed
 }
 
-/** Sends tokens of such an issuer, each twice; the answers and what the process holds more afterwards, in bytes. */
+/** Sends tokens of such an issuer, each twice; returns the answers and the growth of the process's memory in bytes. */
 async function sendTokens(count: number, more: string) {
   using folder = temporaryFolder({ secret: 'client-secret' })
   const { issuer, close } = await startIssuer(more)
@@ -68,7 +68,7 @@ async function sendTokens(count: number, more: string) {
   }
 }
 
-/** How a caller with this header is let in, or why not. */
+/** Returns how a caller with this header is admitted, or why not. */
 const send = async (authenticate: Authenticate, authorization: string): Promise<string> => {
   try {
     return (await authenticate(authorization)).kind

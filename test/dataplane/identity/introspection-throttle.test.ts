@@ -1,11 +1,11 @@
-/** How many introspection requests one address, and all of them together, can cause. */
+/** Tests how many introspection requests one address, and all addresses together, can cause. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { IntrospectionThrottle } from '../../../dataplane/identity/introspection.ts'
 import type { VerifiedToken } from '../../../dataplane/identity/token-cache.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
-/** Introspects so many tokens of an address at once; the requests end with `letGo`, and no token is active. */
+/** Introspects this many tokens of an address at once; the requests end with `letGo`, and no token is active. */
 function throttled() {
   const throttle = new IntrospectionThrottle()
   const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
@@ -86,7 +86,7 @@ test('if too many wait, networks with few requests still get a place and go firs
   assert.is(begun.length, 8)
   letGo(undefined)
   assert.is(await quiet, undefined)
-  // Each of the others has asked little until its ninth request.
+  // Every other address has few requests until its ninth.
   assert.ok(begun.indexOf('quiet') <= 20 * 8, String(begun.indexOf('quiet')))
   assert.ok((await outcomes).some(({ status }) => status === 'rejected'))
 })

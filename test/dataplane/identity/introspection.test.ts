@@ -118,7 +118,7 @@ test('an invalid JWT is not introspected', async () => {
   assert.is(asks(), before)
 })
 
-/** A request as far as it matters here. */
+/** Returns the parts of a request that matter here. */
 const from = (remoteAddress: string) => ({ headers: {}, socket: { remoteAddress } })
 const outcomeOf = async (by: Authenticate, token: string, address: string) => {
   try {
@@ -190,7 +190,7 @@ test('wrong tokens from the same address do not lock out callers with known toke
   assert.is(await outcomeOf(own, token, '203.0.113.11'), 'fine')
   for (let index = 0; index < 40; index++) await outcomeOf(own, `stranger-${index}`, '203.0.113.11')
   assert.is(await outcomeOf(own, 'one-more-stranger', '203.0.113.11'), 'rate_limited')
-  // By then it has to be asked about again, and the strangers have used up what their address had got back.
+  // Its result has expired, and the strangers have used up what their address had regained.
   clock.pass(61_000)
   for (let index = 0; index < 40; index++) await outcomeOf(own, `later-${index}`, '203.0.113.11')
   assert.is(await outcomeOf(own, 'another-stranger', '203.0.113.11'), 'rate_limited')

@@ -1,4 +1,4 @@
-/** Issuers over HTTP: what one says counts for its own callers alone, and one that misbehaves harms nobody else. */
+/** Tests several issuers over HTTP: each affects only its own callers, and a faulty one harms no other. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'

@@ -1,4 +1,4 @@
-/** Tokens that an issuer has signed over any JSON at all: each is let in or refused, none breaks anything. */
+/** Tests signed tokens with any JSON: each is accepted or refused, and none breaks anything. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { CompactSign, exportJWK, generateKeyPair } from 'jose'
@@ -43,7 +43,7 @@ test.after(async () => {
   await new Promise((resolve) => idp.close(resolve))
 })
 
-/** The status of a call with a token that says this; `claims` are JSON text, and replace the usual ones. */
+/** Returns the status of a call with these claims (JSON text), which replace the usual ones. */
 async function statusOf(claims: Readonly<Record<string, string>>): Promise<number> {
   const usual = {
     iss: JSON.stringify(issuer),
@@ -59,7 +59,7 @@ async function statusOf(claims: Readonly<Record<string, string>>): Promise<numbe
   return status
 }
 
-/** Deeper than any stack, in a header that is just short enough. */
+/** Nested deeper than the stack, and just short enough for a header. */
 const lists = '['.repeat(5_500) + ']'.repeat(5_500)
 const objects = '{"a":'.repeat(1_800) + 1 + '}'.repeat(1_800)
 const OK = { ok: 'true' }
@@ -95,7 +95,7 @@ const tokens: readonly (readonly [what: string, claims: Readonly<Record<string, 
   ['a binding that is a text', { ...OK, cnf: '""' }, 401],
   ['a binding that is lists in lists', { ...OK, cnf: lists }, 401],
   ['no binding, said by null', { ...OK, cnf: 'null' }, 200],
-  // Of members that stand there twice the last one counts, to whoever looks (RFC 7519 section 4).
+  // Of duplicate members the last counts, for every reader (RFC 7519 section 4).
   ['a claim that is true first', { ok: 'true,"ok":false' }, 403],
   ['a claim that is true at last', { ok: 'false,"\\u006fk":true' }, 200],
   ['an audience that is this one first', { ...OK, aud: `${JSON.stringify(AUDIENCE)},"aud":"other"` }, 401],

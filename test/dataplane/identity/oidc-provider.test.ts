@@ -1,4 +1,4 @@
-/** Tokens of a provider that is not of our hand: JWTs of RFC 9068, and opaque ones by introspection. */
+/** Tests tokens of other people's provider: JWTs of RFC 9068, and opaque ones by introspection. */
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -9,7 +9,7 @@ import { keptLog } from '../../support/kept-log.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
-/** What was found out of a header holds for that very header, and no longer than what is known of its token. */
+/** Checks that a cached result applies only to the very same header, and no longer than the result for its token is valid. */
 
 const AUDIENCE = 'https://gateway.example/mcp'
 let idp: IdentityProvider

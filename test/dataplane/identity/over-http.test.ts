@@ -1,4 +1,4 @@
-/** What callers see of authentication, at a gateway and at a registry alike. */
+/** Tests authentication as callers see it, at a gateway and at a registry alike. */
 import { createHmac } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,10 +17,10 @@ const AUDIENCE = 'https://mcp.example'
 
 let idp: IdentityProvider
 let servers: readonly ProtectedServer[]
-/** Where keys lie that a token names itself; nobody must come for them. */
+/** The server of the keys that a token itself names; it must get no request. */
 let strangers: Server
 const visits: string[] = []
-/** Every token that was sent; none may be in an answer or a log. */
+/** Every token that was sent; no answer or log may contain any of them. */
 const sent: string[] = []
 
 test.before(async () => {
@@ -46,7 +46,7 @@ async function ask(server: ProtectedServer, token: string) {
   return server.ask(`Bearer ${token}`)
 }
 
-/** The challenge without a token; with one, `problem` is what it says of that. */
+/** Returns the challenge for a request without a token; `problem` is what it says about a given one. */
 function challengeOf({ kind, realm, metadataUrl }: ProtectedServer, problem?: string): string {
   const scope = kind === 'gateway' ? ', scope="openid"' : ''
   const error = problem === undefined ? '' : `, error="invalid_token", error_description="${problem}"`
@@ -143,7 +143,7 @@ test('unknown claims of any type and depth are accepted', async () => {
   for (const server of servers) assert.is((await ask(server, await idp.mint({ aud: AUDIENCE, ...odd }))).status, 200)
 })
 
-/** Tokens that somebody has made up who knows what is public. */
+/** Returns tokens forged with public knowledge alone. */
 async function forgeries(): Promise<Record<string, string>> {
   const { publicKey, privateKey } = await generateKeyPair('RS256')
   const good = await idp.mint({ aud: AUDIENCE })

@@ -9,7 +9,7 @@ import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { startIdentityProvider } from '../../support/network/identity-provider.ts'
 
-/** A configuration that changes nothing about an issuer takes nothing from its users. */
+/** Checks that a configuration which leaves an issuer unchanged does not affect its users. */
 
 const AUDIENCE = 'https://gateway.example/mcp'
 const cleanups: (() => unknown)[] = []
@@ -48,7 +48,7 @@ test('known keys survive a reload while the issuer is down', async () => {
   const bearer = async () => `Bearer ${await idp.mint({ aud: AUDIENCE })}`
   await before(await bearer())
   idp.behaviour = 'error'
-  // Another one beside it, and another audience of its own.
+  // Another issuer is added, and this one gets another audience.
   const after = verifierOf(issuers, { issuer: other.issuer }, { issuer: idp.issuer, audience: `${AUDIENCE}/2` })
   await before.close()
   assert.is(await codeOf(async () => after(`Bearer ${await idp.mint({ aud: `${AUDIENCE}/2` })}`)), 'ok')

@@ -1,4 +1,4 @@
-/** Scopes that a gateway requires of tokens, and the answer to one that lacks them. */
+/** Tests the scopes that a gateway requires of tokens, and the answer to a token without them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ProtectedServer, protectedGateway } from '../../support/identity/protected-servers.ts'
@@ -31,7 +31,7 @@ test.after(async () => {
 const mint = (claims: object, header: object = {}) => idp.mint({ aud: AUDIENCE, ...claims }, { header: { ...header } })
 const outcome = async (token: string, server = gateway) => (await server.ask(`Bearer ${token}`)).status
 
-/** RFC 6750 section 3.1; MCP authorization: all scopes at once, and where to read more. */
+/** The challenge has all scopes at once and the metadata URL (RFC 6750 section 3.1; MCP authorization). */
 const stepUp = () =>
   `Bearer realm="${idp.issuer}", resource_metadata="${gateway.metadataUrl}", scope="openid tools:read tools:call", ` +
   'error="insufficient_scope", error_description="The token lacks a scope that is needed here."'

@@ -1,4 +1,4 @@
-/** Which credential of ours goes where: to the origin that is configured, and to none that an answer names. */
+/** Checks that our credentials are sent only to the configured origin, and to none that an answer names. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,7 +28,7 @@ interface Asked {
   readonly body: string
 }
 
-/** A server whose answers a test gives by path, and what it was asked. */
+/** Starts a server that answers by path, and records its requests. */
 async function startServer(answers: (origin: string) => Readonly<Record<string, unknown>>) {
   const asked: Asked[] = []
   async function answer(request: IncomingMessage, response: ServerResponse) {

@@ -288,7 +288,7 @@ test('a token is checked only by the providers of its own issuer', async () => {
   await verify(`Bearer ${await two.mint({ aud: 'first' })}`)
   await verify(`Bearer ${await two.mint({ aud: 'second' })}`)
   await refusal(verify(`Bearer ${await two.mint({ aud: AUDIENCE })}`))
-  // One provider that is away doesn't take the others with it.
+  // A provider that is down does not affect the others.
   two.behaviour = 'error'
   await verify(`Bearer ${await one.mint({ aud: AUDIENCE })}`)
 })
@@ -305,7 +305,7 @@ test('a verified token is not cached beyond its expiry', async () => {
   using clock = stoppedClock()
   const idp = await start()
   const verify = authenticate([idp])
-  // With the skew of 30 s it ends in three seconds.
+  // With the clock skew of 30 s it expires in three seconds.
   const token = await idp.mint({ aud: AUDIENCE, exp: now() - 27 })
   await verify(`Bearer ${token}`)
   clock.pass(2_000)

@@ -12,12 +12,12 @@ import { keptLog } from '../../support/kept-log.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
 /**
- * Issuers may answer with any JSON in any place, and with no JSON: whoever comes then is told 401 or 503, keys that were
- * known stay, and the next good answer is taken.
+ * Issuers answer with any JSON or with none: a caller then gets 401 or 503, known keys stay, and the next valid answer
+ * is used.
  */
 
 const AUDIENCE = 'https://gateway.example/mcp'
-/** How long it may take until all of them have been asked again: each waits half a second after a failure. */
+/** The time for all retries: each waits half a second after a failure. */
 const PATIENCE_MS = 120_000
 const inAnHour = Math.floor(Date.now() / 1000) + 3600
 const pair = await generateKeyPair('ES256')
@@ -29,7 +29,7 @@ interface Wrong {
 }
 type Document = 'discovery' | 'keys' | 'introspection'
 
-/** What may be wrong with a document, but for what is in it. */
+/** Faults of a document other than in its content. */
 const OUTSIDE: readonly Wrong[] = [
   ...[204, 301, 304, 400, 401, 404, 429, 500, 503].map((status) => ({
     what: `status ${status}`,
@@ -88,7 +88,7 @@ test.after(() => {
   server.close()
 })
 
-/** An issuer of its own that answers wrongly where it is asked for this document; its provider and its tokens. */
+/** Returns an issuer that answers wrongly when asked for this document, its provider and its tokens. */
 function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
   const number = served.push({ document, wrong, isWrong }) - 1
   const issuer = issuerOf(number)
@@ -106,7 +106,7 @@ function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
       .sign(pair.privateKey)
   const first = jwt()
   const opaque = () => `opaque-${count++}`
-  /** What somebody is told who comes with a token that is not known to be good. */
+  /** Authenticates with a token that is not cached; returns `ok` or the error code. */
   async function come(token?: Promise<string>): Promise<string> {
     try {
       await verify(`Bearer ${await (token ?? (document === 'introspection' ? opaque() : first))}`)
@@ -190,7 +190,7 @@ test('an empty set of keys takes effect after a minute, and keys that come back 
   assert.is(await issuer.come(issuer.jwt('unknown')), 'unavailable')
   assert.is(await issuer.come(issuer.jwt()), 'ok')
   clock.pass(61_000)
-  // With this one it is seen that the set is empty still.
+  // This shows that the set is still empty.
   assert.is(await issuer.come(issuer.jwt('unknown')), 'unauthenticated')
   assert.is(await issuer.come(issuer.jwt()), 'unauthenticated')
   issuer.serving.isWrong = false

@@ -1,4 +1,4 @@
-/** Documents that come compressed, or behind a byte order mark: of providers and of registry sources. */
+/** Tests compressed documents and those with a byte order mark, of providers and of registry sources. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
@@ -19,7 +19,7 @@ const bodies: Readonly<Record<string, Buffer>> = {
   identity: Buffer.from(`\ufeff${TEXT}`),
   large: gzipSync(Buffer.alloc(1_000_000, 0x20)),
   broken: Buffer.from('none'),
-  // A frame of one raw block, whose window is 128 MiB (RFC 8878, 3.1.1).
+  // A frame with one raw block, whose window is 128 MiB (RFC 8878, 3.1.1).
   wide: Buffer.concat([
     Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, (TEXT.length << 3) | 1, 0, 0]),
     Buffer.from(TEXT, 'latin1'),
@@ -84,7 +84,7 @@ for (const [what, read] of Object.entries({ 'a provider’s document': fetched, 
 
 const MIB = 1024 * 1024
 
-/** Decodes a body as it comes from a backend that may make the gateway hold so much. */
+/** Decodes a body as from a backend that may make the gateway hold this many bytes. */
 function decode(encoding: string, most: number) {
   const share = new Budget({ total: most, share: most, reserve: 0 }).shareOf('b')
   const { promise, resolve } = Promise.withResolvers<string>()
@@ -128,7 +128,7 @@ for (const [encoding, encoded, window] of [
 test('a body that grows to nothing, however long it is, makes its source wait', async () => {
   const { decoder, found } = decode('gzip', MIB)
   const head = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])
-  // Stored blocks of no bytes (RFC 1951, 3.2.4).
+  // Empty stored blocks (RFC 1951, 3.2.4).
   const blocks = Buffer.from('000000ffff'.repeat(20_000), 'hex')
   assert.is(decoder.write(Buffer.concat([head, blocks])), false)
   await eventually('it may go on', () => found.drained === 1)

@@ -57,7 +57,7 @@ test('a connection is used again, and redirects are not followed', async () => {
     assert.is(statusCode, 302)
     await body.dump()
   }
-  // Not one: the pool may open another one while the first ends its answer, or where that was idle for long.
+  // More than one: the pool may open another while the first ends its answer, or after it was idle for long.
   assert.ok(connections() < 10, `${connections()} connections`)
 })
 
@@ -198,7 +198,7 @@ test('small documents are asked for gzip, and decoded whatever was asked, within
   for (const [encoding, encode] of Object.entries(encoders)) {
     sent = { encoding, body: encode(marked) }
     assert.is((await get()).text, text, encoding)
-    // A bomb is small as it comes.
+    // A bomb is small while compressed.
     sent = { encoding, body: encode(Buffer.alloc(20_000_000)) }
     if (encoding !== 'identity') assert.ok(sent.body.length < 100_000)
     assert.match((await failure(get())).message, 'larger than 10000 bytes', encoding)
@@ -208,7 +208,7 @@ test('small documents are asked for gzip, and decoded whatever was asked, within
   assert.is((await get()).text, text)
   sent = { encoding: 'gzip', body: Buffer.alloc(0) }
   assert.is((await get()).text, '')
-  // Servers write other words there, too; browsers take such a body as it is.
+  // Servers also send other values there; like browsers, the gateway reads such a body unchanged.
   sent = { encoding: 'utf-8', body: marked }
   assert.is((await get()).text, text)
   for (const [encoding, body] of [

@@ -1,4 +1,4 @@
-/** A name that changes its answer (DNS rebinding): public while it is looked at, and at this machine when it is called. */
+/** Tests DNS rebinding: a name has a public address when it is checked, and this machine's when it is called. */
 import dns, { type LookupAddress } from 'node:dns'
 import { syncBuiltinESMExports } from 'node:module'
 import { type AddressInfo, createServer, type LookupFunction, type Server } from 'node:net'
@@ -10,12 +10,12 @@ import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
 import { REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 
 const NAME = 'rebinds.example'
-/** Public by its form, and in no network: nobody has been given it. */
+/** Public by its form, and assigned to nobody. */
 const PUBLIC = '4000::1'
 const PRIVATE = ['127.0.0.1', '10.0.0.1', '169.254.169.254', '::1', '::ffff:127.0.0.1']
 
 const real = dns.lookup
-/** What the name is answered with, in this order; the last one stays. */
+/** The name's addresses in this order; the last one stays. */
 let answers: readonly string[][] = []
 let lookups = 0
 let victim: Server
@@ -24,7 +24,7 @@ let port = 0
 
 const addressOf = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 })
 
-/** The resolver of the machine, as an attacker's name server makes it answer. */
+/** The system resolver as an attacker's name server makes it answer. */
 const lookup: LookupFunction = (name, options, callback) => {
   if (name !== NAME) return void (real as LookupFunction)(name, options, callback)
   const found = (answers[Math.min(lookups++, answers.length - 1)] as string[]).map(addressOf)

@@ -1,4 +1,4 @@
-/** Every kind of page of the data plane in Chromium: the common style sheet, its bounds, and whether everybody can use it. */
+/** Checks every kind of page of the data plane in Chromium: the common style sheet, its bounds and accessibility. */
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -169,7 +169,7 @@ test('every page is accessible, loads nothing else, and fits into a narrow windo
   }
   assert.equal(found, [])
   assert.equal([...new Set(asked)].map((url) => new URL(url).pathname.slice(1)).sort(), Object.keys(PAGES).sort())
-  // Pages name no icon, so a browser asks for one by itself.
+  // Pages name no icon, so browsers request the default one.
   assert.equal(
     said.filter((line) => !line.includes('favicon')),
     [],

@@ -1,4 +1,4 @@
-/** Policies as people, and those who mean harm, write them: each is compiled within bounds, or refused with a reason. */
+/** Compiles valid and hostile policies: each is compiled within bounds or refused with a reason. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { engine } from '../../../dataplane/policy/engine.ts'
@@ -92,7 +92,7 @@ test('unclosed quotes are read in linear time', () => {
   }
   const escaped = '\\"'.repeat(32_000)
   const closed = Math.max(took(`"${escaped}"`), took(`"${escaped}" `), 10)
-  // Reading on from each of them would take thousands of times as long.
+  // Scanning on from each of them would take thousands of times as long.
   assert.ok(took(`"${escaped}`) < 100 * closed)
 })
 
@@ -182,7 +182,7 @@ for (const [what, [json, says]] of Object.entries(entities))
 
 test('the nested groups of a large organisation', () => {
   const policies = ['permit(principal, action, resource);']
-  // Ten thousand entities, five levels; and a chain just within the bound.
+  // Ten thousand entities in five levels, and a chain just within the bound.
   const tree = groups(10_000, (id) => (id === 0 ? [] : [Math.floor((id - 1) / 8)]))
   assert.equal(findProblems(policies, { entitiesJson: tree }), [])
   assert.equal(findProblems(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])

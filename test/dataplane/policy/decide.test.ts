@@ -1,4 +1,4 @@
-/** Decisions: claims and arguments of every kind, also those that nobody honest sends. */
+/** Tests decisions with claims and arguments of every type, including hostile ones. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Policies, type PolicySource, type Subject } from '../../../dataplane/policy/index.ts'

@@ -1,6 +1,6 @@
 /**
- * What is decided without the engine is what the engine decides: random policies, of the right types and of wrong ones,
- * about random callers, tools and arguments. `allows` decides here where it can; `explain` always asks the engine.
+ * Compares decisions without the engine with the engine's: random policies, well-typed and ill-typed, with random
+ * callers, tools and arguments. `allows` decides without the engine if it can; `explain` always asks it.
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -40,7 +40,7 @@ const pattern = () => Array.from({ length: random(7) }, () => pick(['a', 'a', 'b
 const kinds = ['boolean', 'long', 'text', 'set', 'entity', 'record'] as const
 type Kind = (typeof kinds)[number]
 
-/** An expression that reads what is there, whatever type that has. */
+/** Returns an expression that reads an existing value of any type. */
 const read = () =>
   pick([
     () => `principal.${pick(ATTRIBUTES)}`,
@@ -61,7 +61,7 @@ const guarded = () => {
   return `(${of} has ${name})`
 }
 
-/** An expression of a type, or, one time in twenty, of another one. */
+/** Returns an expression of a type or, one time in twenty, of another. */
 function expression(kind: Kind, depth: number): string {
   const wanted = random(20) === 0 ? pick(kinds) : kind
   if (depth === 0 || random(6) === 0) return leaf(wanted)
@@ -138,7 +138,7 @@ function policy(): string {
   const effect = random(4) === 0 ? 'forbid' : 'permit'
   const scope = `principal${pick(scopes.principal)}, action${pick(scopes.action)}, resource${pick(scopes.resource)}`
   const conditions = Array.from({ length: random(3) }, () => {
-    // What is there is asked for first, as people write it; now and then not.
+    // Usually `has` precedes the access, as people write it.
     const first = random(2) === 0 ? `${guarded()} && ` : ''
     return ` ${pick(['when', 'when', 'unless'])} { ${first}${expression('boolean', 3)} }`
   })
@@ -202,7 +202,7 @@ test('random policies are decided as the engine decides them', () => {
   for (const [what, times] of Object.entries(seen)) assert.ok(times > ROUNDS / 4, `${what}: ${JSON.stringify(seen)}`)
 })
 
-/** Conditions that random ones seldom meet. */
+/** Conditions that are rarely generated. */
 const corners = [
   'resource.arg_x == "aab"',
   'resource.arg_x == true',

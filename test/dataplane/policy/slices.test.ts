@@ -1,6 +1,6 @@
 /**
- * The engine is told only of the policies that can apply, and only what these read. Held against the engine asked with
- * everything: all policies, all attributes, all parents.
+ * Checks that passing the engine only the applicable policies and the data that they read gives the same decision as
+ * passing it all policies, attributes and parents.
  */
 import type { AuthorizationCall, EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
@@ -91,7 +91,7 @@ type Values = Record<string, unknown>
 const prefixed = (prefix: string, values: Values) =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [prefix + name, value]))
 
-/** What the engine says when it is told everything. */
+/** Returns the engine's decision with everything. */
 function withEverything(
   policies: readonly string[],
   declared: readonly EntityJson[],

@@ -251,7 +251,7 @@ test('bodies are read whole up to the limit, whatever Content-Length says', asyn
   }
   assert.equal(await (await post('after it')).json(), { size: 8 })
 
-  // Refused by what is announced, before it is sent.
+  // The announced length is refused before the body is sent.
   const socket = connect(listener.port, '127.0.0.1')
   socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n')
   const [answer] = (await once(socket, 'data')) as [Buffer]

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { hostOf } from '../../../dataplane/server/hosts.ts'
 
-/** As the URL standard reads an authority. */
+/** Parses an authority as the URL standard does. */
 const byUrl = (host: string) => URL.parse(`http://${host}`)?.hostname.replace(/\.$/, '') || undefined
 
 test('a Host header means the host that a URL with it would reach', () => {

@@ -1,4 +1,4 @@
-/** The level of the log of what runs: by configuration, by a signal, and as whoever has started it says. */
+/** Changes the log level of running processes: by configuration, by a signal and by the command line. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ const roles = {
   },
 } as const
 
-/** One data plane in a process of its own. */
+/** One data plane in a separate process. */
 class Served {
   readonly lines: { readonly level: string; readonly msg: string }[] = []
   readonly #child: ChildProcess
@@ -65,7 +65,7 @@ class Served {
     return eventually('it serves', () => this.ask().then(Boolean, () => false))
   }
 
-  /** A request that is none: why it is refused is told at debug. */
+  /** Sends an invalid request; the reason for its refusal is logged at debug. */
   async ask(): Promise<number> {
     const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
     const { status } = await fetch(this.#url, { method: this.#method, headers, body: '{' })
@@ -80,7 +80,7 @@ class Served {
     await eventually(String(what), () => this.lines.some(({ msg }) => what.test(msg)))
   }
 
-  /** Has the log tell more or less; gives what came before that, but for warnings. */
+  /** Sends the signal that changes the level; returns the earlier lines other than warnings. */
   async signal(what: RegExp): Promise<readonly string[]> {
     this.#child.kill('SIGUSR2')
     await this.told(what)

@@ -1,4 +1,4 @@
-/** A cache of many holders: whoever holds most makes room, and nobody else. */
+/** Tests a cache of many holders: only the holder of most makes room. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { networkHolder } from '../../../dataplane/server/network-of.ts'
@@ -11,7 +11,7 @@ test.before.each(() => {
 const open = (most: number, more: object = {}) => new FairCache<string>({ most, now: () => now, ...more })
 const TTL = { ttlMs: 60_000 }
 
-/** Adds so many entries of a holder; gives their names. */
+/** Adds this many entries of a holder; returns their names. */
 function fill(cache: FairCache<string>, holder: Holder, count: number, size = 100): string[] {
   const names = Array.from({ length: count }, (_, index) => `${holder.join('/')} ${index} ${now}`)
   for (const name of names) {
@@ -43,7 +43,7 @@ test('a late holder gets as much as the others, from the one that has most', () 
   assert.equal(kept(cache, carol), carol)
   assert.equal(kept(cache, bob), bob)
   assert.is(kept(cache, alice).length, 65)
-  // Evened out, nobody has much more than anybody else.
+  // The shares are even: no holder has much more than another.
   for (const name of ['alice', 'bob', 'carol']) fill(cache, [name], 200)
   for (const name of ['alice', 'bob', 'carol']) {
     const held = cache.heldBy([name])
@@ -69,7 +69,7 @@ test('an IPv6 /64, /56 and /48 count together, and their neighbours lose nothing
   const flood = fill(cache, networkHolder('2001:db8:0:1::1'), 500)
   for (const names of [v4, neighbour, nearer]) assert.equal(kept(cache, names), names)
   assert.is(kept(cache, flood).length, 85)
-  // All of a /56, and all of a /48: the others lose nothing by that.
+  // All of a /56, and all of a /48: the others lose nothing.
   for (let net = 3; net < 256; net++) fill(cache, networkHolder(`2001:db8:0:${net.toString(16)}::1`), 4)
   for (const names of [v4, neighbour]) assert.equal(kept(cache, names), names)
   const other = fill(cache, networkHolder('2001:db8:1::1'), 5)

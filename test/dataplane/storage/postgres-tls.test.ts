@@ -14,7 +14,7 @@ let postgres: TestPostgres
 let own: Authority
 let other: Authority
 let url = ''
-/** Of the host in the URL; the certificate is for loopback. */
+/** A URL with another host name than the certificate, which is for loopback. */
 let wrongHost = ''
 test.before(async () => {
   own = await createAuthority()
@@ -41,7 +41,7 @@ async function serve(tls: boolean, access = ALL): Promise<void> {
   )
 }
 
-/** `tls` or `plain` as the connection is, or `refused`. */
+/** Returns `tls` or `plain` for a connection, or `refused`. */
 async function asked(place: { url: string; sslMode?: SslMode; caFile?: string }): Promise<string> {
   const database = openDatabase({ dialect: 'postgres', postgres: place, connections: 2, connectionWaitMs: 60_000 })
   try {
@@ -70,7 +70,7 @@ test('a server with TLS', async () => {
   await told({ ...unknown, 'verify-ca': 'refused', 'verify-full': 'refused' }, (sslMode) => asked({ url, sslMode }))
   const checked = { 'verify-ca': 'tls', 'verify-full': 'tls', require: 'tls' }
   await told(checked, (sslMode) => asked({ url, sslMode, caFile: ca(own) }))
-  // Of another CA, and libpq takes `require` for `verify-ca` where a CA is named.
+  // A certificate of another CA; like libpq, `require` means `verify-ca` if a CA is configured.
   const foreign = { require: 'refused', 'verify-ca': 'refused', 'verify-full': 'refused', prefer: 'tls' }
   await told(foreign, (sslMode) => asked({ url, sslMode, caFile: ca(other) }))
   await told({ 'verify-ca': 'tls', 'verify-full': 'refused' }, (sslMode) =>

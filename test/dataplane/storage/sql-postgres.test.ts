@@ -10,13 +10,13 @@ import { startPostgres, type TestPostgres } from '../../support/network/postgres
 const test = suite('PostgreSQL behind a network that fails')
 let postgres: TestPostgres
 let proxy: CutProxy
-/** Past the proxy. */
+/** The address without the proxy. */
 let direct: string
 let database: Kysely<unknown>
-/** Sees what the others do. */
+/** A connection that watches the others. */
 let observer: Kysely<unknown>
 
-/** Enough for a statement on a busy machine. */
+/** Long enough for a statement on a busy machine. */
 const QUERY_MS = 6_000
 const PATIENCE_MS = 30_000
 

@@ -1,4 +1,4 @@
-/** What can't be sent is bounded and counted, series are bounded, the share that is sampled is the one that is asked for. */
+/** Checks that unsent telemetry is bounded and counted, that series are bounded, and that the configured share is sampled. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
@@ -29,7 +29,7 @@ test.after.each(async () => {
 
 test('spans that end while 2048 wait are dropped, and are counted', async () => {
   await start({ tracing: { enabled: true, samplingRate: '1.0' } }, 20)
-  // All in one turn of the event loop: none can be sent meanwhile but those of the first batch.
+  // All in one turn of the event loop, so that only the first batch can be sent meanwhile.
   for (let index = 0; index < 5000; index++) telemetry.observe(REQUEST).end({ result: 'ok' })
   const { dropped = 0 } = telemetry.status().telemetry?.spans ?? {}
   assert.ok(dropped >= 5000 - 2048 - 512 && dropped <= 5000 - 2048, `${dropped}`)
@@ -63,7 +63,7 @@ test('a fraction of the traces is sampled, each with all its spans', async () =>
   }
   const sampled = flags.get('01') ?? 0
   assert.is((flags.get('00') ?? 0) + sampled, 2000)
-  // Outside of this it would be one time in a hundred million.
+  // The probability of a value outside this range is one in a hundred million.
   assert.ok(sampled > 380 && sampled < 630, `${sampled}`)
 })
 

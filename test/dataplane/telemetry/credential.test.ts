@@ -1,4 +1,4 @@
-/** A call that waits for the credential of its caller tells how long, and tells nothing of the credential. */
+/** Checks that a call's span has the time it waited for its caller's credential, and nothing of the credential. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchanging, startExchangingGateway } from '../../support/gateway/exchanging-gateway.ts'
@@ -25,14 +25,14 @@ test('a token exchange is a span within the call’s; a failed one has its error
       },
     },
   })
-  // Too short a life to be kept: each call gets one of its own.
+  // Too short-lived to be cached: each call gets its own.
   let status = 200
   gateway.endpoint.answer = (_request, response) =>
     respond(response, status, status === 200 ? exchanged('hunter2', { expires_in: 30 }) : { error: 'invalid_grant' })
   const call = async () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, await gateway.bearer('alice'))
   try {
     assert.is((await call()).status, 200)
-    // All of them: spans of one call may come in two exports.
+    // All of them: spans of one call may arrive in two exports.
     await receiver.received(4)
     receiver.spans.length = 0
     assert.is((await call()).status, 200)

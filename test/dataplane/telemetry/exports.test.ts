@@ -1,4 +1,4 @@
-/** How telemetry is sent: the counts that are in it, by which switches, over TLS, with secrets, and to whom that is away. */
+/** Tests how telemetry is sent: the exported counts, the switches, TLS, secrets, and a receiver that is down. */
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -21,7 +21,7 @@ const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const both = { tracing: { enabled: true, samplingRate: '1.0' }, metrics: { enabled: true } }
 
 let backend: RawServer
-/** Ended after each test, last first. */
+/** Run after each test, last first. */
 let ends: (() => Promise<unknown>)[] = []
 
 test.before(async () => {
@@ -111,7 +111,7 @@ test('each switch sends its own signal, and nothing without an endpoint or when 
     assert.is((await call(gateway, 'good', { traceparent: SAMPLED })).status, 200)
     const paths = () => [...new Set(receiver.exports.map(({ path }) => path))].sort()
     await eventually(expected.join(' and '), () => expected.every((path) => paths().includes(path)))
-    // What is left is sent at the end.
+    // The rest is sent at the end.
     await gateway.close()
     ends.pop()
     assert.equal(paths(), expected)
@@ -202,7 +202,7 @@ test('exports go over TLS with a private CA and a secret header, both replaced a
     (end) => ends.push(end),
   )
 
-  // Without good files nothing is sent, and the gateway lives on when the connections end.
+  // With invalid files nothing is sent, and the gateway survives the end of the connections.
   const failed = async () => ((await sender.status()) as unknown as Counted).telemetry.spans.failed
   const fails = async () => {
     const before = await failed()
@@ -210,7 +210,7 @@ test('exports go over TLS with a private CA and a secret header, both replaced a
       await sender.act()
       return (await failed()) > before
     })
-    // One that was on its way with good files may still arrive.
+    // One export that was in progress with valid files may still succeed.
     await eventually('all of them fail', async () => {
       const [sent, already] = [receiver.exports.length, await failed()]
       await eventually('another one fails', async () => {

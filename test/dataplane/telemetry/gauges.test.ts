@@ -1,4 +1,7 @@
-/** What a gateway has under way, how its backends are and whom it had to check: exactly so many, by Prometheus and by OTLP. */
+/**
+ * Checks a gateway's gauges (requests in progress, backends' state, tokens being checked) for exact values, by
+ * Prometheus and by OTLP.
+ */
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -22,7 +25,7 @@ import { scrape } from '../../support/telemetry/prometheus-text.ts'
 
 let receiver: OtlpReceiver
 let backend: RawServer
-/** Calls of `held` that are not answered yet. */
+/** The pending calls of `held`. */
 const open: { readonly request: RawRequest; readonly response: ServerResponse }[] = []
 const cleanups: (() => Promise<unknown>)[] = []
 
@@ -63,7 +66,7 @@ async function start(more: Partial<TestConfig> = {}): Promise<GatewayUnderTest> 
   return gateway
 }
 
-/** Waits until a metric has exactly these values, as `LABEL… VALUE`, in what is scraped and in what is sent. */
+/** Waits until a metric has exactly these values, as `LABEL… VALUE`, both scraped and exported. */
 async function assertReads({ adminUrl }: GatewayUnderTest, metric: string, expected: readonly string[]): Promise<void> {
   const sorted = (words: readonly unknown[]) => words.map(String).sort().join(' ')
   const line = (labels: Readonly<Record<string, unknown>>, value: number) => sorted([...Object.values(labels), value])
@@ -106,7 +109,8 @@ test('sessions, streams and calls are counted while they last', async () => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, OK_RESULT))
   for (const { status } of await Promise.all(calls)) assert.is(status, 200)
   await assertReads(gateway, 'portico.calls.active', ['0'])
-  // Those of sessions outlive their connections for a while. Nobody reads them then; resumed, they are the same ones.
+  // Streams of sessions outlive their connections for a while. Then they have no reader; once resumed, they are the
+  // same streams.
   for (const reader of [...streams, listening]) await reader.leave()
   await assertReads(gateway, 'portico.streams', ['session 0', 'listen 0'])
   await EventReader.listen(gateway.url, first, streams[0]?.lastId)
@@ -125,7 +129,7 @@ test('a backend and its circuit breaker are in one state each, while it is down 
   const gateway = await start({
     backends,
     failureHandling: {
-      // Long, so that a busy machine opens no circuit; a backend that is away is tried more often.
+      // Long, so that a busy machine opens no circuit; a failed backend is probed more often.
       healthCheckInterval: '31s',
       healthCheckTimeout: '30s',
       unhealthyThreshold: 1,

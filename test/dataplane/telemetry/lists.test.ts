@@ -1,4 +1,4 @@
-/** What a receiver of OTLP sees of lists that policies filter: how much of each a caller sees, and no names. */
+/** Checks that the spans of lists filtered by policies have the number of items that a caller sees, and no names. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -14,7 +14,7 @@ const policies = [
   'permit(principal == Client::"some", action == Action::"read_resource", resource) when { resource.uri like "test://static-*" };',
   'permit(principal == Client::"some", action == Action::"get_prompt", resource == Prompt::"ref_test_simple_prompt");',
 ]
-/** Methods, with the member of their results that has the items. */
+/** The list methods, with the member of their results that has the items. */
 const LISTS = { tools: 'tools', prompts: 'prompts', resources: 'resources', 'resources/templates': 'resourceTemplates' }
 
 let receiver: OtlpReceiver
@@ -46,7 +46,7 @@ test.before.each(() => {
   receiver.spans.length = 0
 })
 
-/** Asks for a list, and gives how many items came. */
+/** Requests a list and returns the number of items. */
 async function listed(sub: string, list: keyof typeof LISTS, headers: Record<string, string> = {}): Promise<number> {
   const claims: Claims = { sub }
   const { json } = await postModern(guarded.url, `${list}/list`, {}, { ...(await guarded.bearer(claims)), ...headers })

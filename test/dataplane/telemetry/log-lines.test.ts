@@ -1,4 +1,4 @@
-/** Lines of the log that belong to a request carry its id, which is in the answer, and that of its trace, in all servers. */
+/** Checks in all servers that a request's log lines have its id, which is also in the answer, and its trace id. */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
@@ -43,7 +43,7 @@ const telemetry = (): TelemetrySettings => ({
   openTelemetry: { enabled: true, endpoint: receiver.url, insecure: true, tracing: { enabled: true } },
 })
 
-/** Waits for the line, and for it to be found by the ids of its request and of the trace. */
+/** Waits for the line, and checks that the ids of its request and of the trace find it. */
 async function assertFound(lines: readonly Line[], message: string, requestId: string): Promise<void> {
   const found = () => lines.find((line) => line['msg'] === message && line['requestId'] === requestId)
   await eventually(`"${message}" of ${requestId}`, () => found() !== undefined)
@@ -78,7 +78,7 @@ test('without telemetry there are no traces, and each request still has its id',
   const gateway = await startCalled()
   try {
     const ids: unknown[] = []
-    // An id that a log can’t be searched for is replaced.
+    // An id that can't be searched for in a log is replaced.
     for (const given of ['mine', 'two\twords', 'x'.repeat(65)]) {
       const { headers } = await postModern(gateway.url, 'tools/call', { name: 'b_broken' }, headersOf(given))
       ids.push(headers.get('x-request-id'))
@@ -109,7 +109,7 @@ test('an authorization server: refusals of every endpoint, although there is no 
       assert.is(headers.get('x-request-id'), requestId)
       const found = served.gateway.lines.find((line) => line['msg'] === 'refused' && line['requestId'] === requestId)
       assert.ok(found, requestId)
-      // What is not measured is no part of a trace.
+      // A request without telemetry has no trace.
       assert.is(found?.['traceId'], method === 'POST' ? TRACE : undefined)
     }
   } finally {
@@ -122,7 +122,7 @@ test('an authorization server: a login that fails at its provider, before and af
   try {
     const { gateway, upstream, issuer } = served
     const client = await TestClient.register(issuer)
-    /** Logs in while the provider fails requests to one path; all that is logged then belongs to the login. */
+    /** Logs in while the provider fails requests to one path; all lines logged then belong to the login. */
     const assertFailed = async (path: string, message: string) => {
       const before = gateway.lines.length
       upstream.before = (request, response) => {
@@ -158,7 +158,7 @@ test('a registry: an invalid body, and a read while the store is down', async ()
       await assertFound(registry.log.lines, 'refused', requestId)
     }
     await ask('put', '/v1/sources/a', { method: 'PUT', body: '{' })
-    // A second connection takes the place of a damaged disk.
+    // A second connection simulates a damaged disk.
     const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'))
     database.exec('alter table listing rename to elsewhere')
     database.close()

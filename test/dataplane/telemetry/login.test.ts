@@ -1,4 +1,4 @@
-/** What a receiver of OTLP sees of a login: each leg of it, what the provider is asked, and what is counted. */
+/** Checks the spans and counts of a login at an OTLP receiver: each step of it, and the requests to the provider. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -107,7 +107,7 @@ test('an unsampled caller’s request is not sampled, and neither are its reques
     'server POST /oauth/token authorization_code',
   ])
   assert.is(named('GET /oauth/callback').traceId, SAMPLED.slice(3, 35))
-  // What it goes on with has no span.
+  // Refresh tokens have no span to link to.
   assert.equal(named('POST /oauth/token authorization_code').links, [])
 })
 
@@ -159,7 +159,7 @@ test('actions on the sessions page are linked to the sign-in', async () => {
   const begun = [signIn?.spanId]
   assert.equal([signIn?.links, signOut?.links], [[], begun])
   assert.equal(named('GET /oauth/callback').links, begun)
-  // Before and after it nobody is signed in.
+  // Nobody is signed in before and after it.
   const pages = receiver.spans.filter(({ name }) => name === 'GET /oauth/sessions')
   assert.equal(
     pages.map(({ links }) => links),

@@ -1,4 +1,4 @@
-/** What Prometheus is told of the process that it asks, held against what is known of that: here it is the test's own. */
+/** Compares the process metrics that Prometheus scrapes with those of the same process, which is the test's own. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -40,7 +40,7 @@ test('the uptime is measured when it is read', async () => {
 const DELAY = 'nodejs_eventloop_delay'
 const LATE_S = 0.04
 
-/** What is told of delays since it was asked the last time. */
+/** Returns the event loop delays since the last scrape. */
 async function delays(): Promise<{ readonly p50: number; readonly p99: number; readonly max: number }> {
   const text = await scrape(gateway.adminUrl)
   const [p50, p99, max] = ['p50', 'p99', 'max'].map((of) => toldOf(text, `${DELAY}_${of}_seconds`)) as [
@@ -48,12 +48,12 @@ async function delays(): Promise<{ readonly p50: number; readonly p99: number; r
     number,
     number,
   ]
-  // Percentiles come from buckets, up to a thousandth beside what they stand for.
+  // Percentiles come from buckets, with an error of up to a thousandth.
   assert.ok(p50 <= p99 * 1.01 && p99 <= max * 1.01, `${p50} ≤ ${p99} ≤ ${max}`)
   return { p50, p99, max }
 }
 
-/** Keeps the event loop from everything else. */
+/** Blocks the event loop. */
 function block(seconds: number): void {
   const end = performance.now() + seconds * 1000
   while (performance.now() < end) {

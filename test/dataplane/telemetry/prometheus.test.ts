@@ -1,4 +1,4 @@
-/** What Prometheus fetches of a gateway: exact counts, the names that it knows metrics by, and its switch. */
+/** Tests a gateway's Prometheus endpoint: exact counts, the names of its metrics, and its switch. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
@@ -60,7 +60,7 @@ const SERVER = 'mcp_server_operation_duration_seconds'
 const CLIENT = 'mcp_client_operation_duration_seconds'
 const METHOD = { mcp_method_name: 'tools/call' }
 
-/** Counts of a histogram, by these labels and by how it ended. */
+/** Returns the counts of a histogram by these labels and by result. */
 function counts({ samples }: Scraped, name: string, by: readonly string[] = ['mcp_method_name']): string[] {
   const sums = new Map<string, number>()
   for (const { labels, value } of samples.filter((sample) => sample.name === `${name}_count`)) {
@@ -94,7 +94,7 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
       'tools/call forbidden 4',
       'tools/call ok 7',
     ])
-    // Of what nobody could use there is no name.
+    // A tool that no caller may use has no name here.
     assert.equal(counts(text, SERVER, ['mcp_method_name', 'gen_ai_tool_name']), [
       'other - method_not_found 2',
       'other - unsupported_media_type 1',
@@ -116,7 +116,7 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
       text.value('portico_policy_decisions_total', { portico_action: 'call_tool', portico_result: result })
     assert.equal([decided('allowed'), decided('denied')], [10, 4])
 
-    // The slow ones are in the buckets above a tenth of a second, and in the sum.
+    // The slow calls are in the buckets above a tenth of a second, and in the sum.
     const ok = { ...METHOD, portico_backend: 'it' }
     const within = text.samples.find(
       ({ name, labels }) => name === `${CLIENT}_bucket` && labels['le'] === '0.1' && labels['error_type'] === undefined,
@@ -210,7 +210,7 @@ test('a disabled endpoint is not found; it is switched without a restart, and lo
   await eventually('they are served', async () => (await status()) === 200)
   await call(served, 'good')
   assert.is((await scrape(served.adminUrl)).value(`${CLIENT}_count`, METHOD), 1)
-  // Another setting of telemetry is no new start for the counts.
+  // Counts survive a change of the telemetry settings.
   await served.configure(configOf({ prometheus: { enabled: true }, serviceName: 'other' }))
   await eventually('it has another name', async () => /service_name="other"/.test((await scrape(served.adminUrl)).text))
   await call(served, 'good')
@@ -254,7 +254,7 @@ test('Redis commands and outages are counted', async () => {
 
 test('a call counts as one policy decision, also while a backend has never answered', async () => {
   const silent = createServer(() => {
-    // Whoever connects waits.
+    // Every client that connects has to wait.
   })
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const { port } = silent.address() as AddressInfo

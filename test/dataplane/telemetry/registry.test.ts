@@ -1,4 +1,4 @@
-/** What a registry reports: its syncs, and the requests to both of its halves. */
+/** Tests a registry's telemetry: its syncs, and the requests to both of its APIs. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -55,7 +55,7 @@ test('syncs and requests are spans and counts with fixed names', async () => {
     ['broken true', 'own false'],
   )
   await receiver.received(7)
-  // What is broken is tried again.
+  // A failed source is tried again.
   const first = receiver.spans.find(({ name }) => name === 'broken')
   assert.equal(spanTree(receiver.spans.filter((span) => span === first || span.name !== 'broken')), [
     'internal broken failed error.type=not_json',

@@ -1,7 +1,7 @@
 /**
- * A gateway and a registry with secrets of every kind, whose logs tell all that there is to tell, while all goes wrong that
- * may: none of the secrets is in a log, a span, a metric, the audit log or `/status`. Logs, exports, scrapes and audit
- * files are looked through once the file has ended (test/secrets): here too, so that nothing is looked through in vain.
+ * Runs a gateway and a registry with secrets of every kind, at the most verbose log level, through every failure: no
+ * log, span, metric, audit log or `/status` may contain a secret. test/secrets searches logs, exports, scrapes and
+ * audit files when the file has ended, so this file checks that they contain the expected data.
  */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -57,7 +57,7 @@ const telemetry = () => ({
 })
 const audit = () => ({ enabled: true, logFile: file.path, includeRequestData: true, includeResponseData: true })
 
-/** A server that tells everybody what it was sent, in results, in errors and in refusals. */
+/** Starts a server that repeats what it was sent, in results, errors and refusals. */
 const startTelltale = (): Promise<RawServer> =>
   startRawServer({
     era: 'both',
@@ -78,7 +78,7 @@ const startTelltale = (): Promise<RawServer> =>
     },
   })
 
-/** Levels, and parts of a log that must be there, so that it is looked through for something. */
+/** Checks that a log has lines of all levels and these messages, so that the search is meaningful. */
 function assertTold(lines: readonly Record<string, unknown>[], ...messages: readonly RegExp[]): void {
   assert.ok(lines.some(({ level }) => level === 'debug'))
   for (const message of messages)
@@ -198,7 +198,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   await eventually('the configuration', async () => (await gateway.status()).config !== before)
   const bodies: string[] = []
   const client = await TestClient.register(issuer)
-  /** Asks the token endpoint; gives the token. What is said to whom is refused is looked through, too. */
+  /** Requests a token and returns it. The answers to refused requests are searched, too. */
   async function ask(
     fields: Record<string, string>,
     headers: Record<string, string> = {},
@@ -208,7 +208,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
     if (!answer.ok) bodies.push(text)
     return (JSON.parse(text) as { access_token?: string }).access_token
   }
-  // A proof is good once; a wrong one is refused.
+  // A proof works once; an invalid one is refused.
   const tokenUrl = `${issuer}/oauth/token`
   const { refresh_token, access_token } = await client.login()
   const refresh = { grant_type: 'refresh_token', refresh_token, client_id: client.id }
@@ -216,7 +216,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   assert.ok(await ask(refresh, { dpop: proof }))
   assert.is(await ask(refresh, { dpop: proof }), undefined)
   assert.is(await ask(refresh, { dpop: secret(`${proof}${made()}`) }), undefined)
-  // An assertion, with a claim that is nobody's business.
+  // An assertion with a confidential claim.
   const claims = { sub: 'ci', aud: issuer, jti: made(), password: made(), client_secret: made() }
   const assertion = secret(await idp.mint(claims, { expiresIn: 120 }))
   const bearer = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion, resource }
@@ -225,7 +225,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   const stranger = secret(await idp.mint({ ...claims, sub: 'stranger', jti: made() }, { expiresIn: 120 }))
   assert.is(await ask({ ...bearer, assertion: stranger }), undefined)
   assert.is(await ask({ ...bearer, assertion: secret(`${assertion.slice(0, -20)}${made()}`) }), undefined)
-  // A client authenticates by its key.
+  // A client authenticates with its key.
   const now = Math.floor(Date.now() / 1000)
   const signed = secret(
     await new SignJWT({ iss: 'robot', sub: 'robot', aud: issuer, jti: made(), exp: now + 60 })
@@ -237,7 +237,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   assert.ok(await ask(machine))
   assert.is(await ask(machine), undefined)
   assert.is(await ask({ ...machine, client_assertion: secret(`${signed}${made()}`) }), undefined)
-  // A key: entered, sent to a server that tells everybody what it was sent, and refused where it does not fit.
+  // A user's key: entered, sent to a server that repeats it, and refused if it does not match.
   const headers = { authorization: `Bearer ${access_token}` }
   const call = (name: string) => postModern(gateway.url, 'tools/call', { name, arguments: { text: 'x' } }, headers)
   const link = keyLinkIn(await call('own_good'))

@@ -1,4 +1,4 @@
-/** Series are bounded and end: by number, by time, with the backend that they tell of, and each backend by itself. */
+/** Checks that series are bounded and expire: by number, by time, with their backend, and for each backend separately. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Family } from '../../../dataplane/telemetry/metrics/family.ts'
@@ -19,7 +19,7 @@ const callOf = (backend: string, tool: string): Operation => ({
   tool,
 })
 
-/** Metrics with a clock that the test sets, and whose backends it names. */
+/** Starts metrics with a clock and backends that the test controls. */
 function start(backends: string[] = ['a', 'b']) {
   const clock = { now: 0 }
   const known = () => ({ readings: [], known: new Map([['portico.backend', new Set(backends)]]) })
@@ -45,7 +45,7 @@ test('a hundred thousand tools and names leave a limited number of series, and n
   }
   assert.ok(most <= 2_000, `${most}`)
   const text = read(metrics)
-  // What is new has its own series, for those that nobody uses any more have made room.
+  // A new series has room, since unused ones were removed.
   assert.is(text.value(TOOLS, { gen_ai_tool_name: last }), 1)
   assert.is(text.value('mcp_client_operation_duration_seconds_count', { portico_backend: 'a' }), 50_000)
   clock.now += DAY

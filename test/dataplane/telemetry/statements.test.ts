@@ -1,4 +1,4 @@
-/** How long the statements of a store take, and how they end: exact counts, by Prometheus and by OTLP. */
+/** Checks the durations and results of a store's statements: exact counts, by Prometheus and by OTLP. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -47,7 +47,7 @@ async function startTelemetry(): Promise<Telemetry> {
   return telemetry
 }
 
-/** Each series as `system OPERATION error count`. */
+/** Returns each series as `system OPERATION error count`. */
 const counts = ({ samples }: Scraped) =>
   samples
     .filter(({ name }) => name === `${METRIC}_count`)
@@ -59,7 +59,7 @@ const counts = ({ samples }: Scraped) =>
 const sums = ({ samples }: Scraped) =>
   samples.filter(({ name }) => name === `${METRIC}_sum`).reduce((sum, { value }) => sum + value, 0)
 
-/** Twelve statements, of which two fail, with a value in each that nobody is to see. */
+/** Runs twelve statements, of which two fail; each has a value that nobody may see. */
 async function runStatements(database: Kysely<Tables>): Promise<void> {
   await database.schema
     .createTable('thing')
@@ -189,7 +189,7 @@ test('statements of the writing thread are counted when its job ends', async () 
       })
       assert.is(response.status, 201, await response.text())
     }
-    // One transaction each, since each waits for the one before.
+    // One transaction for each, since each waits for the one before.
     assert.equal([await count('BEGIN'), await count('COMMIT')], [before.begin + 100, before.commit + 100])
     assert.ok((await count('SELECT')) > before.select)
   } finally {

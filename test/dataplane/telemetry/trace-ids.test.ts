@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { sampledBelow, TraceIds, traceIn } from '../../../dataplane/telemetry/sdk/spans.ts'
 
-/** More than are made at once, three times. */
+/** More than three times the number that is generated at once. */
 const COUNT = 1_000
 
 test('ids do not repeat, and each is valid in W3C Trace Context', () => {

@@ -1,4 +1,4 @@
-/** What a receiver of OTLP sees of calls: spans, their parents, their attributes; and what backends get of the trace. */
+/** Checks the spans of calls at an OTLP receiver: their parents and attributes, and the trace context that backends get. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { GuardedGateway } from '../../support/gateway/guarded.ts'
@@ -67,7 +67,7 @@ const alice = { sub: 'alice' }
 const ofKind = (kind: number): ReceivedSpan[] => receiver.spans.filter((span) => span.kind === kind)
 const [INTERNAL, SERVER, CLIENT] = [1, 2, 3]
 
-/** One call of a client of each era. */
+/** Makes one call with a client of each era. */
 async function call(name: string, headers: Record<string, string>, meta?: object) {
   const session = await openSession(guarded.url, await guarded.bearer(alice))
   const params = { name, arguments: { password: 'hunter2' }, ...(meta === undefined ? {} : { _meta: meta }) }
@@ -139,7 +139,7 @@ test('an unsampled call keeps its trace context, or gets an unsampled one, and h
   const own = sentTo(two)
   assert.match(String(own.header), /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
   assert.is(own.meta, own.header)
-  // Spans are sent in the order in which they end: those of a call before this one would be there.
+  // Spans are sent in the order in which they end, so those of an earlier call would have arrived.
   await call('two_beta', { traceparent: SAMPLED })
   await receiver.received(4)
   assert.is(receiver.spans.length, 4)
@@ -241,7 +241,7 @@ test('a client span has the id of its own request', async () => {
   const mine = JSON.stringify({ ...JSON.parse(body), id: 'mine' })
   await post(guarded.url, mine, { ...headers, ...bearer, traceparent: SAMPLED })
   await receiver.received(4)
-  // All callers of the modern era share one session with it, in which ids are the gateway’s.
+  // All callers of the modern era share one session with it, whose ids the gateway assigns.
   const sent = one.calls('tools/call').at(-1)?.message.id
   assert.is.not(sent, 'mine')
   assert.equal(

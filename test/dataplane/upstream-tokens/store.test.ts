@@ -1,4 +1,4 @@
-/** What both stores of upstream tokens have in common, and what each has of its own. */
+/** Tests the contract of both stores of upstream tokens, and what is specific to each. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -174,7 +174,7 @@ test('memory is limited in all: the least recently used logins are evicted', asy
 
 test('Redis sees no token and no login, and keys have one slot and an expiry', async () => {
   const client = connect()
-  // Keys of other tests end while they are looked at.
+  // Keys of other tests may expire meanwhile.
   const prefix = redisKeyPrefix({ kind: 'gateway', namespace: 'team', name: 'seen' })
   const store = inRedis([SECRET], prefix)
   const at = { login: 'login-that-redis-does-not-see', provider: 'github' }

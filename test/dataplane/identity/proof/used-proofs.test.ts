@@ -1,4 +1,4 @@
-/** What is kept of proofs, and the nonces that are not kept. */
+/** Tests the record of used proofs, and nonces, which need no record. */
 import { randomUUID } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

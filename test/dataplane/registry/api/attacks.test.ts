@@ -9,7 +9,10 @@ import {
   startAttackedRegistry,
 } from '../../../support/registry/under-attack.ts'
 
-/** Attacks on the memory of a registry, most on a process of its own under what a pod has; the long ones are in `make soak`. */
+/**
+ * Attacks the memory of a registry, mostly in a separate process with a pod's limits; the long attacks are in `make
+ * soak`.
+ */
 
 const MIB = 1024 * 1024
 
@@ -42,7 +45,7 @@ for (const [what, text] of [
     const { open, states } = registry
     await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'))
     const held: Held[] = []
-    // Another time each: another question, and so a body of its own.
+    // Another time makes it another query, with its own body.
     for (let index = 0; index < 200; index++) {
       const since = new Date(Date.UTC(2020, 0, 1, 0, 0, index)).toISOString()
       held.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))

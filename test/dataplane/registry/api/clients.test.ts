@@ -10,10 +10,10 @@ import {
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
 
-/** Requests that registry clients in use send, and what each of them needs in the answer. */
+/** Sends the requests of existing registry clients, and checks what each of them needs in the answer. */
 
 let registry: TestRegistry
-/** What people enter in their client's settings. */
+/** The URL that people enter in their client's settings. */
 let base: string
 
 test.before(async () => {

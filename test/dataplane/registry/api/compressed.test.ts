@@ -16,7 +16,7 @@ interface Answer {
   readonly bytes: Buffer
 }
 
-/** By node:http, which decodes nothing. */
+/** Uses node:http, which does not decompress. */
 function get(path: string, encoding?: string): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(registry.url)

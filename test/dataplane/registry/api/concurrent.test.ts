@@ -5,7 +5,7 @@ import { type List, registryFile, server, startRegistry } from '../../../support
 
 const NAMES = 2_000
 const FIRST_PAGE = 100
-/** Every other name is of one state alone, so that a page of two states would show in names and in texts. */
+/** Every other name belongs to one state only, so that a page that mixes two states shows in names and texts. */
 const generation = (number: number) =>
   registryFile(
     Array.from({ length: NAMES }, (_, index) =>
@@ -36,7 +36,7 @@ test('a read during a sync sees the state before or after it, and each page show
   }
   const readers = Array.from({ length: 4 }, reader)
 
-  // A busy machine may look too late at some of them.
+  // A busy machine may miss some of them.
   while (last < 4 || (last < 20 && (during === 0 || !seen.includes(`generation ${last - 1}`)))) {
     await registry.folder.write('own.json', generation(++last))
     await eventually('it is served', async () => {

@@ -14,7 +14,7 @@ test.after(() => registry.close())
 
 const MAIN = '/registry/main/v0.1/servers'
 
-/** Path, and the pointer of the finding that the 400 must hold. */
+/** The path, and the pointer that the 400's finding must have. */
 const invalid: [path: () => string, pointer: string][] = [
   [() => `${MAIN}?limit=0`, '/limit'],
   [() => `${MAIN}?limit=101`, '/limit'],
@@ -146,7 +146,7 @@ interface Answer {
   readonly body: { error?: string; message?: string; details?: { pointer: string; message: string }[] }
 }
 
-/** By node:http: `fetch` would tidy up the path. */
+/** Uses node:http: `fetch` would normalize the path. */
 function get(path: string, method = 'GET'): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(registry.url)

@@ -52,9 +52,9 @@ const read = async (path = GATE) =>
 const names = (rows: readonly Row[]) => rows.map(({ name, version }) => `${name}@${version}`)
 const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
-// Without its host this would be another image, of whoever has the name at Docker’s.
+// Without its host this would be another image, owned by whoever has the name on Docker Hub.
 const elsewhere = { registryBaseUrl: 'https://ghcr.io', identifier: 'acme/elsewhere', version: '1.0.0' }
-// Whoever publishes may write into a document whatever they like: it is no object of the cluster.
+// A publisher may write anything into a document, but that makes it no object of the cluster.
 const object = { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' }
 const located = {
   ...server('com.acme/located', '2.0.0'),

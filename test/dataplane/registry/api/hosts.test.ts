@@ -14,7 +14,7 @@ test.after(() => registry.close())
 const LIST = '/registry/main/v0.1/servers'
 const POST = { 'content-type': 'application/json' }
 
-/** Fetch sets Host and Origin by itself. */
+/** Uses node:http, since fetch sets Host and Origin itself. */
 async function ask(method: string, path: string, headers: Record<string, string>, body?: string) {
   const asking = request(`${registry.url}${path}`, { method, headers })
   asking.end(body)

@@ -26,7 +26,7 @@ test.before(async () => {
 })
 test.after(() => postgres.close())
 
-/** Enough for a walk to lose its patience among them. */
+/** So many entries that a search stops scanning among them. */
 const fill = Array.from({ length: 250 }, (_, index) => `m/fill${String(index).padStart(3, '0')}`)
 const states = [
   ['a/zq', 'x/one', ...fill, 'z/zq', 'z/zz'],
@@ -42,7 +42,7 @@ const queries: readonly Partial<ListQuery>[] = [
   { limit: 20, search: 'x/' },
   { limit: 20, search: 'one' },
   { limit: 20, search: 'u/unique' },
-  // More sets than SQLite looks at by one statement; those that there are among the first and the last.
+  // More sets than SQLite can compare in one statement; the existing ones are first and last.
   { limit: 20, visible: [0, ...others, 1], after: { name: 'z/zr', version: '1.0.0' } },
   { limit: 20, search: 'text of a', after: { name: 'n', version: '1.0.0' } },
   { limit: 5, search: 'zq', version: 'latest', visible: [0] },

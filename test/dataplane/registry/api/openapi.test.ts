@@ -39,7 +39,7 @@ test('each operation has a unique id and lists every common error; no keyword of
   assert.not.match(JSON.stringify(paths), /"(readBy|says|exactlyOne|x-kubernetes-[a-z-]+)":/)
 })
 
-/** A few thousand requests made from the description. What no schema can say is named in schemathesis.toml. */
+/** Makes a few thousand requests from the description. schemathesis.toml lists what no schema can express. */
 test('schemathesis finds nothing', async () => {
   const token = await it.idp.mint(
     { aud: 'https://registry.example', sub: 'root', role: 'super-admin' },
@@ -54,7 +54,7 @@ test('schemathesis finds nothing if anybody may publish: each document that matc
   await findsNothing(it, [], ['--include-operation-id', 'publish'])
 })
 
-/** Runs schemathesis on a registry; `options` are of the program, `more` of the run. */
+/** Runs schemathesis on a registry; `options` are the program's, `more` the run's. */
 async function findsNothing({ registry }: AuthzRegistry, options: string[], more: string[]): Promise<void> {
   const python = pythonWith('schemathesis')
   const { stdout } = await run(

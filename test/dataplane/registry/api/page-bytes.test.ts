@@ -26,7 +26,7 @@ async function fill({ applySettings, syncSource }: Store): Promise<void> {
   await syncSource({ name: 'a', location: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
 }
 
-/** All pages, one after the other; each must be within its bound and as large as that allows. */
+/** Reads all pages in order; each must be within its bound and as large as that allows. */
 async function walk(read: (after: Position | undefined) => Promise<VersionPage>): Promise<string[][]> {
   const pages: string[][] = []
   let after: Position | undefined

@@ -6,7 +6,7 @@ import { labels, registryFile, startRegistry, type TestRegistry } from '../../..
 
 const options = { names: 500, versions: 2, bytes: [10, 200] } as const
 const first = [...generateServers(options)]
-/** Half of its names are in the first source as well, in other versions. */
+/** Half of its names are also in the first source, in other versions. */
 const second = [
   ...first.slice(0, first.length / 2).map((server) => ({ ...server, version: '7.7.7' })),
   ...generateServers({ ...options, names: 100, seed: 2, prefix: 'second' }),

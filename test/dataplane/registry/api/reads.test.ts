@@ -13,11 +13,11 @@ import {
 } from '../../../support/registry/authz.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
-/** The consumer API on the wire: what is written beside the bodies, and what is kept of them. */
+/** Tests the consumer API's headers, and what is cached of its bodies. */
 
 const ORIGIN = 'https://page.example'
 let registry: TestRegistry
-/** One that tells callers apart. */
+/** A registry that distinguishes callers. */
 let it: AuthzRegistry
 test.before(async () => {
   it = await startAuthzRegistry()
@@ -37,7 +37,7 @@ interface Answer {
   readonly bytes: Buffer
 }
 
-/** By node:http, which sends a path as it is and decodes nothing. */
+/** Uses node:http, which sends a path unchanged and does not decompress. */
 function ask(path: string, headers: Record<string, string> = {}, method = 'GET', url = registry.url): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)
@@ -174,7 +174,7 @@ test('claims that change and registries that are removed during a read hide no e
       answers.set(what, (answers.get(what) ?? 0) + 1)
     }
   }
-  // Never the same question, so that the store is asked each time.
+  // A different query each time, so that the store is always asked.
   const search = () =>
     `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * asked++).toISOString()}`
   const asking = Array.from({ length: 3 }, () => [

@@ -188,7 +188,7 @@ test('requests and syncs are reported to telemetry under fixed names', async () 
       'request getServerVersion error not_found',
     ],
   )
-  // Which statements these take is the store's own matter.
+  // The statements themselves are the store's own concern.
   assert.equal([...new Set(seen.filter((operation) => operation.startsWith('store ')))], ['store sqlite ok'])
 })
 
@@ -225,7 +225,7 @@ test('closing waits for a running sync, and the next start finds everything', as
 test('while the store is unreachable answers are 503 with a clear body, and recover with it', async () => {
   const registry = await startRegistry({ own: registryFile([server('a/b')]) })
   const { folder: its } = registry
-  // A second connection takes the place of a damaged disk: the table is gone, and comes back.
+  // A second connection simulates a damaged disk: it renames the table and restores it.
   const { DatabaseSync } = await import('node:sqlite')
   const database = new DatabaseSync(join(its.stateDirectory, 'catalog.sqlite'))
   database.exec('alter table listing rename to elsewhere')
@@ -239,7 +239,7 @@ test('while the store is unreachable answers are 503 with a clear body, and reco
 
   database.exec('alter table elsewhere rename to listing')
   database.close()
-  // What has failed is tried again by itself.
+  // The failed sync is retried automatically.
   assert.is(labels(await registry.list('/servers'))[0], 'a/b@1.0.0')
   await its.write('own.json', registryFile([server('a/b'), server('a/c'), server('a/d')]))
   await eventually('it is synced again', async () => labels(await registry.list('/servers')).length === 3)

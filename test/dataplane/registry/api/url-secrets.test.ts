@@ -1,4 +1,7 @@
-/** Keys in any URL of a registry's configuration are shown nowhere; `GET /v1/sources` tells what was configured, to its role. */
+/**
+ * Checks that keys in any URL of a registry's configuration are shown nowhere; only callers with its role see them, in
+ * `GET /v1/sources`.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -9,7 +12,7 @@ const DEAD = '127.0.0.1:9'
 
 test('log, status and answers contain no key of a URL', async () => {
   const folder = await registryFolder()
-  // User names, passwords and fragments are refused in the configuration itself.
+  // The configuration refuses user names, passwords and fragments.
   const dead = (path: string) => `http://${DEAD}/${path}?key=${SECRET}`
   const refused = `http://user:${SECRET}@${DEAD}/?key=${SECRET}#${SECRET}`
   const syncPolicy = { interval: '1h' }

@@ -7,7 +7,7 @@ import { endStores, onBothStores } from '../../../support/registry/store.ts'
 test.after(endStores)
 
 const SOURCES = 14
-/** Names that a source has: the first alone has what comes first; of the others each name is in several. */
+/** Returns the names of a source: only the first has the ones that come first; every other name is in several sources. */
 function namesOf(source: number): string[] {
   const numbers = Array.from({ length: 60 }, (_, number) => number)
   const own = numbers.filter((number) => (source === 0 ? number < 40 : number >= 40 || number % SOURCES === source))

@@ -16,8 +16,8 @@ import {
 import { registryFile, server } from '../../../support/registry/registry.ts'
 
 /**
- * Who may see and do what (the tables of the specification and of its decisions),
- * against a real server. `config` is what its configuration has besides.
+ * Tests who may see and do what (the tables of the specification and its decisions), with a real server. `config` is
+ * the rest of its configuration.
  */
 export function authorizationMatrix(on: string, config: () => Promise<object>, close?: () => Promise<void>): void {
   const test = suite(on)

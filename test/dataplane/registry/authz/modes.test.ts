@@ -22,7 +22,7 @@ const MAIN = '/registry/main/v0.1/servers'
 const ALL = ['com.acme/covered', 'com.acme/data-tool', 'com.acme/platform-tool', 'com.acme/shared']
 const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
-/** One for all tests, which configure it anew. */
+/** One registry for all tests, which reconfigure it. */
 let it: AuthzRegistry
 let logged: Awaited<ReturnType<AuthzRegistry['restart']>>
 test.before(async () => {
@@ -48,7 +48,7 @@ test('anonymous: nothing is checked, and there is no caller to describe', async 
   assert.is(refused(await as('GET', '/v1/me')), '401 unauthenticated')
   assert.is(refused(await as('GET', '/.well-known/oauth-protected-resource')), '404 not_found')
 
-  // What an upstream may write, whoever publishes here may not: the member is named.
+  // A publisher may not write what an upstream may; the error names the member.
   for (const [more, pointer] of [
     [{ title: null }, '/server/title'],
     [{ title: 'a\0b' }, '/server/title'],
@@ -113,7 +113,7 @@ test('unlabelled: deny closes registries and sources without claims', async () =
   assert.is(refused(await it.as('platform-admin', 'GET', '/v1/registries/main')), '404 not_found')
 })
 
-/** By node:http: `fetch` would tidy up the path. */
+/** Uses node:http: `fetch` would normalize the path. */
 const statusOf = (path: string): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(it.registry.url)
@@ -142,7 +142,7 @@ test('public paths, and no others, are open without a token', async () => {
     '/v1/me',
   ])
     assert.is(await statusOf(path), 401, path)
-  // Roles are for callers who say who they are.
+  // Anonymous callers have no roles.
   assert.is(refused(await it.as(undefined, 'GET', '/v1/sources')), '401 unauthenticated')
   assert.is(refused(await it.as('Bearer garbage', 'GET', MAIN)), '401 unauthenticated')
 })

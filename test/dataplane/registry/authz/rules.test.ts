@@ -20,7 +20,7 @@ import {
 const acme = { org: 'acme' }
 const platform = { org: 'acme', team: 'platform' }
 
-/** What the caller holds, what is required, and whether that is enough (spec, claim containment). */
+/** The caller's claims, the required claims, and whether they suffice (specification, claim containment). */
 const containment: [TokenClaims, ClaimsMap, boolean][] = [
   [platform, acme, true],
   [acme, platform, false],
@@ -114,7 +114,7 @@ test('a super-admin has every role, others only their own', () => {
   assert.is(hasRole(actor('full', { role: 'admin' }), 'manageRegistries'), false)
 })
 
-/** Claims of the caller; of the thing; may it be reached, seen, managed. */
+/** The caller's claims, the object's claims, and whether the caller may reach, see and manage it. */
 const access: [TokenClaims, ClaimsMap, boolean, boolean, boolean][] = [
   [acme, {}, true, false, true],
   [{}, {}, true, false, true],
@@ -136,7 +136,7 @@ test('under unlabelled: deny objects without claims are closed, except to super-
   assert.is(mayReach(actorOf(caller({ role: 'root' })), {}), true)
 })
 
-/** Mode, claims of the caller, claims that are published, claims of the entry that is there, fault. */
+/** Mode, the caller's claims, the published claims, the existing entry's claims, the error. */
 const publishing: [
   keyof typeof modes,
   TokenClaims | undefined,

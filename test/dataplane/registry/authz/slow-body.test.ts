@@ -10,7 +10,10 @@ test.before(async () => {
 })
 test.after(() => stage.close())
 
-/** Begins a PUT whose body stays away, and waits until its headers have been looked at: another one has been answered. */
+/**
+ * Begins a PUT whose body does not arrive, and waits until its headers have been processed, which a later request's
+ * answer shows.
+ */
 async function beginPut(path: string): Promise<ClientRequest> {
   const put = request(`${stage.registry.url}${path}`, {
     method: 'PUT',
@@ -20,7 +23,7 @@ async function beginPut(path: string): Promise<ClientRequest> {
       expect: '100-continue',
     },
   })
-  // Where the test fails it ends before this is answered.
+  // If the test fails, it ends before this is answered.
   put.on('error', () => {})
   put.flushHeaders()
   await once(put, 'continue')

@@ -5,7 +5,7 @@ import { precedence } from '../../../../dataplane/registry/catalog/precedence.ts
 
 /** Oldest first. */
 const ORDERED = [
-  // Not semantic: before all others, in natural order.
+  // Versions that are not semantic come first, in natural order.
   '',
   '1',
   '2',
@@ -15,7 +15,7 @@ const ORDERED = [
   'build-2',
   'build-10',
   'x',
-  // semver.org section 11, and around it.
+  // The examples of semver.org section 11, and similar ones.
   '0.0.0-0',
   '0.0.0',
   '0.9.0',

@@ -118,7 +118,7 @@ test('in a browser the page has its layout and loads everything, light and dark'
   assert.not.equal(light.picture, dark.picture)
   const entry = await look(`${registry.url}/registry/main/servers/com.example/evil`, { width: 500 })
   assert.is(entry.console, '')
-  // A page without its style is a fraction of this: the picture would be nearly white.
+  // An unstyled page is nearly white, and its picture a fraction of this size.
   for (const { picture } of [light, dark, entry]) assert.ok(picture.length > 15_000, `${picture.length}`)
 })
 
@@ -126,7 +126,7 @@ test('very long words stay within a narrow window', async () => {
   using folder = temporaryFolder()
   const paths = ['/', `/?search=${'x'.repeat(200)}`, `/registry/main/servers/com.example/${'l'.repeat(150)}`]
   const texts = await Promise.all(paths.map(async (path) => (await page(path)).text))
-  // Each in a frame as wide as such a window.
+  // Each in a frame of that window's width.
   const frames = texts.map((text) => {
     const quoted = text.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
     return `<iframe style="width: 500px; border: 0" srcdoc="${quoted}"></iframe>`

@@ -1,4 +1,4 @@
-/** A reload takes nothing from callers whose issuer it does not change, even while that issuer is away. */
+/** Checks that a reload does not affect callers of an unchanged issuer, even while that issuer is down. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createIdentity } from '../../../../dataplane/registry/settings/identity.ts'

@@ -5,7 +5,7 @@ import { SourceError } from '../../../../dataplane/registry/sources/format/sourc
 import { parseCatalog } from '../../../support/registry/parse-catalog.ts'
 import { registryFile, server } from '../../../support/registry/registry.ts'
 
-/** Read in large pieces and byte by byte: where a piece ends must not show. */
+/** Parses in large chunks and byte by byte: the results must be the same. */
 async function parse(text: string | Buffer): Promise<Catalog> {
   const bytes = Buffer.from(text as string)
   const whole = await parseCatalog(bytes)

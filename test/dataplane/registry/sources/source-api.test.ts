@@ -46,7 +46,7 @@ const shows = (wanted: string) =>
     wanted,
     async () => (await names()).map((label) => label.replace(/^com.example\/(.*)@.*/, '$1')).join('') === wanted,
   )
-/** Requests for lists of servers. */
+/** Returns the requests for lists of servers. */
 const lists = () => upstream.requests.filter(({ url }) => url.pathname.endsWith('/servers'))
 const settled = (state: string) =>
   eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
@@ -83,7 +83,7 @@ test('an unchanged upstream costs one request and no write', async () => {
   const etag = (await registry.get('/servers')).headers.get('etag')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
-  // The first look after that sees what lies in the overlap.
+  // The next poll reads the overlap.
   const first = upstream.requests.length
   await eventually('two looks', () => upstream.requests.length >= first + 2)
   await settled('ok')
@@ -93,7 +93,7 @@ test('an unchanged upstream costs one request and no write', async () => {
   assert.is(commits(), written)
   database.close()
   assert.is((await registry.get('/servers')).headers.get('etag'), etag)
-  // The second pass sees what lies in the overlap; from the third on nothing is news.
+  // The second pass reads the overlap; from the third on nothing is new.
   assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
 })
 
@@ -148,7 +148,7 @@ test('after 429 the pass waits for Retry-After and continues where it was', asyn
   await shows('abcde')
   const seconds = upstream.requests.filter(({ url }) => url.searchParams.get('cursor') === '2')
   assert.ok((seconds[1]?.at ?? 0) - (seconds[0]?.at ?? 0) >= 990)
-  // What a pass has written is seen before the pass has ended.
+  // A pass's writes are visible before it ends.
   await settled('ok')
 })
 
@@ -168,7 +168,7 @@ test('a failure in the middle changes nothing', async () => {
   held = held.slice(0, 3)
   upstream.answer = (url, response, request) =>
     url.searchParams.has('cursor') ? void response.writeHead(404).end() : answer(url, response, request)
-  // Other settings: everything is read again.
+  // After other settings everything is read again.
   await registry.folder.configure({
     sources: [{ name: 'own', api: { endpoint: upstream.url, timeout: '5s' }, syncPolicy: { interval: '1s' } }],
     registries: [{ name: 'main', sources: ['own'] }],
@@ -234,7 +234,7 @@ test('headers come from a file that is read again each time, and are not sent to
   await other.close()
 })
 
-/** One pass over the upstream after the cursor; undefined where nothing has changed. */
+/** Runs one pass over the upstream after the cursor; undefined if nothing has changed. */
 async function pass(cursor?: object) {
   await using parts = new AsyncDisposableStack()
   const content = await (
@@ -283,7 +283,7 @@ test('a time in the future hides no change, and changes during paging are not mi
   held[4] = { ...(held[4] as Held), updatedAt: '2999-01-01T00:00:00.000Z' }
   const answer = upstream.answer
   upstream.answer = (url, response, request) => {
-    // The first page has been read; both it and the last change then.
+    // The first page has been read; now both it and the last one change.
     if (url.searchParams.get('cursor') === '2') {
       const at = (ms: number) => new Date(Date.now() + ms).toISOString()
       held[0] = { server: server('com.example/a', '2.0.0'), updatedAt: at(20) }
@@ -410,7 +410,7 @@ test('a proxy’s page instead of the skills removes none, not even in a complet
   skills = (response) => void response.writeHead(403).end('<html>')
   const { state, skills: left } = await whole()
   assert.equal([state, left], ['failed', 1])
-  // One that knows the path says that it has no such list.
+  // An upstream that knows the path reports that it has no such list.
   skills = (response) => void response.writeHead(404).end()
   const after = await whole()
   assert.equal([after.state, after.skills], ['ok', 0])
@@ -458,7 +458,7 @@ test('an upstream that refuses updated_since is listed as a whole', async () => 
     held.pop()
     held.push({ server: server('com.example/z'), updatedAt: '2026-01-01T00:00:09.000Z' })
     await shows('abcdz')
-    // It may be looked at again already.
+    // The source may already be polled again.
     await settled('ok')
     await registry.close()
     registry = undefined
@@ -474,7 +474,7 @@ test('requests ask for gzip, and answers in every encoding are decoded', async (
     if (!url.pathname.endsWith('/servers')) return response.writeHead(404).end()
     const at = Number(url.searchParams.get('cursor') ?? 0)
     const encoding = encodings[at] as keyof typeof encoders
-    // Registries of before 2025-10 spell it in another way.
+    // Registries before 2025-10 spell it differently.
     const spelling = at === 1 ? 'next_cursor' : 'nextCursor'
     const metadata = at + 1 < encodings.length ? { [spelling]: String(at + 1) } : {}
     const body = encoders[encoding](

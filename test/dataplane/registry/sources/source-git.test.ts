@@ -47,7 +47,7 @@ test('a branch is followed; an unchanged one is not fetched; one clone stays on 
   registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
 
-  // A look is one request for the refs (protocol 2 asks by POST too); a fetch is one more.
+  // A poll is one request for the refs (protocol 2 also uses POST); a fetch is one more.
   const looks = git.requests.length
   const { lastAttempt } = await registry.source('own')
   await eventually('another look', async () => (await registry?.source('own'))?.lastAttempt !== lastAttempt)
@@ -101,7 +101,7 @@ test('a file of some megabytes is read whole', async () => {
   assert.is(last.server.description, '399 '.repeat(3_000))
 })
 
-/** Text that does not compress to less than its half. */
+/** Returns text that compresses to no less than half. */
 const noise = (bytes: number) => randomBytes(bytes / 2).toString('hex')
 const looks = async (count: number) => {
   for (let index = 0; index < count; index++) {
@@ -180,7 +180,7 @@ test('a repository that is too large is fetched once, until there is another com
   await shows(['com.example/a@1.0.0'])
 })
 
-/** A pack of two objects, the second of which is the first, of 64 KiB, as many times as is said. */
+/** Returns a pack of two objects, of which the second repeats the first (64 KiB) this many times. */
 function packOf(times: number): Buffer {
   const varint = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...varint(value >>> 7)])
   const head = (type: number, size: number) =>
@@ -300,7 +300,7 @@ test('credentials follow a redirect on their own host, and none to another', asy
     assert.equal(other.requests, [])
     await registry.close()
 
-    // Without credentials it is followed, but not to just any address.
+    // Without credentials the redirect is followed, but not to every address.
     registry = await registryOf({ git: { repository: `${home.url}/old/.git` } })
     await shows(['com.example/a@1.0.0'])
     to = 'http://169.254.169.254'
@@ -345,7 +345,7 @@ test('neither the environment nor the working folder changes how git behaves', a
     )
     assert.equal(asked, ['undefined undefined'])
 
-    // As in a hook of git.
+    // As inside a git hook.
     process.env['GIT_DIR'] = join(checkout, '.git')
     const before = await readdir(join(checkout, '.git'), { recursive: true })
     await using parts = new AsyncDisposableStack()
@@ -364,7 +364,7 @@ test('neither the environment nor the working folder changes how git behaves', a
     const place = { kind: 'git', repository: git.url, path: 'registry.json', publicOnly: false } as const
     const content = await (await pollGit(place, pass))?.()
     assert.ok(content !== undefined && 'batches' in content)
-    // Where its size is measured while it comes.
+    // The folder in which its size is measured during the fetch.
     const kept = await readdir(join(folder, 'state', 'git'), { recursive: true })
     assert.ok(kept.some((name) => name.endsWith('.pack')))
     for await (const { versions } of content.batches) assert.is(versions[0]?.name, 'com.example/a')
@@ -442,7 +442,7 @@ for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.co
     }
   })
 
-/** Answers with what another git server answers. */
+/** Relays the answers of another git server. */
 function relay(to: string, { pathname, search }: URL, { method, headers }: IncomingMessage, response: ServerResponse) {
   const pieces: Buffer[] = []
   response.req.on('data', (piece: Buffer) => pieces.push(piece))
@@ -542,7 +542,7 @@ test('a missing repository, and one of another user, are reported as such', asyn
   await says(elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`)
   await says(`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`)
   await says(git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not serve this commit')
-  // Only root can give a folder away.
+  // Only root can change a folder's owner.
   if (process.getuid?.() !== 0) return
   execFileSync('chown', ['-R', '1234', git.folder])
   await says(git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`)

@@ -93,7 +93,7 @@ test('a redirect is followed', async () => {
 })
 
 test('a configured source may be at any address; its redirects may not', async () => {
-  // Nobody serves at the unspecified address but whoever is on this machine: it stands for link-local ones.
+  // Only this machine serves at the unspecified address, which stands for link-local ones here.
   upstream = await startUpstream((url, response) => {
     const { port } = new URL(upstream.url)
     if (url.pathname === '/away') response.writeHead(302, { location: `http://0.0.0.0:${port}/registry.json` }).end()
@@ -129,7 +129,7 @@ test('a file of some megabytes is read in any chunks; half of it changes nothing
   assert.is((await last()).server.version, '1.0.0')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const countIn = (table: string) => database.prepare(`select count(*) as count from ${table}`).get()?.['count']
-  // It is read again and again.
+  // It is read again repeatedly.
   await eventually('nothing of it is left', () => countIn('staged_version') === 0 && countIn('document') === 400)
   database.close()
 })

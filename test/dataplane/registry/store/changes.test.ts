@@ -16,7 +16,7 @@ async function list({ reader }: Store, visible: Visible = 'all', rest: object = 
   return (await reader.list({ ...query, ...rest })).rows.map(({ name, version }) => `${name}@${version}`)
 }
 
-/** The numbers of these sets, as a caller who holds one of them sees them. */
+/** Returns the numbers of these sets that a caller with one of them sees. */
 function seeing({ reader }: Store, ...claims: readonly Record<string, string>[]): number[] {
   const texts = claims.map((set) => JSON.stringify(set))
   return reader
@@ -244,7 +244,7 @@ onBothStores('of eight concurrent writers none is lost or refused', async ({ kin
   const writers = Array.from({ length: 8 }, async (_, writer) => {
     const { publish } = (stores[writer % stores.length] as Store).writer
     for (let index = 0; index < 15; index++) {
-      // Each name is published by all of them, in versions of their own and in one that they share.
+      // All writers publish each name, in versions of their own and in a common one.
       assert.is(await publish(publication(`x/n${index}@1.${writer}.0`, { claims: a })), 'created')
       assert.ok(['created', 'unchanged'].includes(await publish(publication(`x/n${index}@9.0.0`, { claims: a }))))
     }
@@ -266,7 +266,7 @@ onBothStores(
     const other = await again()
     process.off('worker', collect)
     const [thread] = threads as [Worker]
-    // It is not heard, as if it had died behind its last commit.
+    // Its messages are ignored, as if it had died after its last commit.
     thread.removeAllListeners('message')
     const lost = other.writer.publish(publication('x/lost')).catch((error: Error) => error)
     const before = await other.reader.revision('main')

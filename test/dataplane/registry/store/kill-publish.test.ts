@@ -8,7 +8,7 @@ import { startRegistryProcess } from '../../../support/registry/registry-process
 const WRITERS = 8
 const ACKNOWLEDGED = 60
 
-/** Publishes version after version until the server is gone; tells of each that was acknowledged. */
+/** Publishes version after version until the server is gone; reports each acknowledged one. */
 async function write(url: string, writer: number, acknowledged: (label: string) => void): Promise<void> {
   for (let index = 0; ; index++) {
     const name = `com.example/w${writer}-${index}`

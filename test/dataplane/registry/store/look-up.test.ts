@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { RecentKeys } from '../../../../dataplane/registry/api/catalog/bodies.ts'
 import { batchCalls } from '../../../../dataplane/registry/store/read/one-name.ts'
 
-/** A gathering whose answers come when they are let; a question's key is its first letter. */
+/** Returns a gathering whose answers the test releases; a question's key is its first letter. */
 function gathering() {
   const groups: { readonly questions: readonly string[]; end(error?: Error): void }[] = []
   const ask = batchCalls<string, string>({

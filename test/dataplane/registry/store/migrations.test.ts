@@ -31,7 +31,7 @@ test.after(async () => {
 })
 
 const TABLE = 'entry_version'
-/** What there is besides the order of the columns. */
+/** Returns the schema without the order of the columns. */
 async function shapeOf(): Promise<object> {
   const columns = sql`
     select column_name, data_type, collation_name, is_nullable, is_identity, identity_generation, generation_expression
@@ -49,7 +49,7 @@ async function shapeOf(): Promise<object> {
 
 const versions = () => database.selectFrom('entry_version').selectAll().orderBy('id').execute()
 
-/** A transaction does not see others begin to wait. */
+/** Uses another connection, since a transaction does not see that others begin to wait. */
 async function someoneWaits(name: string): Promise<void> {
   const client = openPostgres(url)
   await client.connect()
@@ -76,7 +76,7 @@ test('0004 brings columns into another order and loses nothing', async () => {
   const [shape, rows] = [await shapeOf(), await versions()]
   assert.is(rows.length, 2)
 
-  // A replica of the version before publishes meanwhile.
+  // A replica of the previous version publishes meanwhile.
   const other = openPostgres(url)
   await other.connect()
   await other.query('begin')
@@ -127,10 +127,10 @@ test('a migration succeeds beside a replica of the previous version', async () =
   assert.is(error, undefined)
   await before.destroy()
 
-  // It reads what the update has yet to lock, then what that has locked.
+  // It reads a table that the update has yet to lock, then one that it has locked.
   const other = openPostgres(url)
   await other.connect()
-  // Of the two the one is ended that looks for it while both wait: the update, and never the other one.
+  // PostgreSQL ends the transaction that detects the deadlock: with these timeouts always the update.
   await other.query(`alter database rolling set deadlock_timeout = '5s'`)
   await other.query(`set deadlock_timeout = '1h'`)
   await other.query('begin')

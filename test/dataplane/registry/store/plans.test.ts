@@ -71,7 +71,7 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
   for (const { sql, parameters } of asked) {
     const plan = file.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
     const steps = plan.map(({ detail }) => String(detail))
-    // A list that comes with the query is read as a whole.
+    // A list in the query is read as a whole.
     for (const step of steps)
       if (
         /SCAN (?!json_each|version_search|[cop]\b|\(subquery)|AUTOMATIC/.test(step) ||
@@ -122,7 +122,7 @@ test('a new source in PostgreSQL is not read repeatedly because of another sourc
   }
   await bring('first', 50)
   await bring('large', 1_000)
-  // A connection tells what it has read when it is idle, and no later than it ends.
+  // A connection reports its reads when it is idle, at the latest when it ends.
   await eventually('what was read is known', async () => (await rowsRead()) > 0)
   assert.ok((await rowsRead()) < 100_000, `${await rowsRead()} rows were read for 1,000 entries`)
   await database.destroy()

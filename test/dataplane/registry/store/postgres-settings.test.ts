@@ -42,7 +42,7 @@ async function client(): Promise<pg.Client> {
   return client
 }
 
-/** A transaction does not see others begin to wait. */
+/** Uses another connection, since a transaction does not see that others begin to wait. */
 async function someoneWaits(): Promise<void> {
   const looking = await client()
   const waiting = 'select 1 from pg_stat_activity where datname = current_database() and wait_event_type = $1'
@@ -55,7 +55,7 @@ const managed = (name: string, claims = {}) => ({ name, config: { managed: {} },
 
 test('settings that conflict with a publication are still written', async () => {
   const other = await client()
-  // Of two that wait for each other the one is ended that looks for it while both do: the store, and never the other one.
+  // PostgreSQL ends the transaction that detects the deadlock: with these timeouts always the store's.
   await other.query(`alter database settings${databases} set deadlock_timeout = '5s'`)
   await other.query(`set deadlock_timeout = '1h'`)
   const store = await replica()
@@ -64,7 +64,7 @@ test('settings that conflict with a publication are still written', async () => 
   await other.query(`select from source where name = 'b' for update`)
   const applied = store.applySettings({ sources: [managed('a', { x: 'y' }), managed('b', { x: 'y' })], registries: [] })
   await someoneWaits()
-  // As to write down new claims.
+  // As when new claims are written.
   await other.query('select pg_advisory_xact_lock($1)', [CLAIMS_LOCK])
   await other.query('commit')
   await other.end()
@@ -91,7 +91,7 @@ test('a source that a registry takes at the same moment is not removed', async (
   await other.query('commit')
   assert.is(await removed, 'in_use')
 
-  // And the other way round.
+  // The same in the opposite order.
   assert.is(await one.writer.putSource({ ...managed('b'), create: true, at }), 'done')
   await other.query('begin')
   await other.query(`delete from source where name = 'b'`)

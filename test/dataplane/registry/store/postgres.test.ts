@@ -76,7 +76,7 @@ test('two replicas that poll a source each second write only its changes', async
   const both = [await runRegistry(folder), await runRegistry(folder)]
   const client = openPostgres(url)
   await client.connect()
-  // Only a transaction that writes is given a number.
+  // PostgreSQL numbers only transactions that write.
   const next = async () =>
     (await client.query('select pg_snapshot_xmax(pg_current_snapshot())::text as next')).rows[0].next
   const lastAttempts = async () => (await Promise.all(both.map((one) => one.source('a')))).map((one) => one.lastAttempt)
@@ -87,7 +87,7 @@ test('two replicas that poll a source each second write only its changes', async
   }
   try {
     for (const one of both) await one.ready()
-    // PostgreSQL's own upkeep may get in between now and then.
+    // PostgreSQL's own maintenance may run in between.
     await eventually(
       'two rounds without a write',
       async () => {

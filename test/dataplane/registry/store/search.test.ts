@@ -10,14 +10,14 @@ test.after(endStores)
 const numbered = (from: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${from}${String(index).padStart(4, '0')}`)
 
-/** Far more than are looked at one by one, all behind what comes first by name. */
+/** Far more than a search scans one by one, all behind the first ones by name. */
 const late = numbered('z.example/latecomer-', 1_700)
 const early = numbered('a.example/early-', 400)
 const special = ['m.example/c-sharp', 'm.example/caron', 'm.example/words', 'z.example/zq', 'z.example/zz']
 const titles: Readonly<Record<string, string>> = {
   'm.example/c-sharp': 'Tools for C# and p9-x',
   'm.example/words': 'First, second-third fourth',
-  // Two letters that stay two as they are folded, and are one when they are folded again.
+  // Two letters that remain two when folded once, and become one when folded again.
   'm.example/caron': 'The J\u030cosh tools',
 }
 const text = registryFile([
@@ -74,13 +74,13 @@ onBothStores('a search finds matches far down the list: many, few, and terms wit
 async function findsOneState({ store }: TestStore): Promise<void> {
   await manage(store)
   const query = { registry: 'main', type: 'server', visible: 'all', limit: 1_000, includeDeleted: false } as const
-  /** By revision: the answers of one revision are the same. */
+  /** Answers by revision: all answers of one revision must be the same. */
   const found = new Map<string, string>()
   let done = false
 
   async function read(): Promise<void> {
     while (!done) {
-      // SQLite answers at once: who asks again and again would let nobody else do anything.
+      // SQLite answers synchronously, so the loop must yield to let others run.
       await setImmediate()
       const { rows } = await store.reader.list({ ...query, search: 'rarely-seen' })
       const [revision, ...others] = new Set(rows.map((row) => row.revision))

@@ -34,7 +34,7 @@ test.before(async () => {
 })
 test.after(() => postgres.close())
 
-/** The contract: it holds on both databases. */
+/** Runs the contract test on both databases. */
 function onBoth(name: string, run: () => Promise<void>): void {
   for (const kind of ['SQLite', 'PostgreSQL'])
     test(`${kind}: ${name}`, async () => {
@@ -56,7 +56,7 @@ function onBoth(name: string, run: () => Promise<void>): void {
     })
 }
 
-/** What a request would know of the store by now. */
+/** Refreshes what a request knows about the store. */
 async function refresh(): Promise<void> {
   reader = createReader(reading, await createSnapshot(reading))
 }
@@ -75,7 +75,7 @@ async function configure(...args: Parameters<typeof settings>): Promise<void> {
 const servers = { type: 'server', visible: 'all' } as const
 
 const DAY_MS = 86_400_000
-/** `day` counts from some day on. */
+/** Syncs a source; `day` counts days from a fixed one. */
 async function sync(source: string, entries: readonly string[], day = 0, text = 'text') {
   const servers = entries.map((entry) => {
     const [name = '', version = '1.0.0'] = entry.split('@')
@@ -351,7 +351,7 @@ onBoth('a pass that was overtaken by another removes none of its entries', async
   await sync('a', ['x/old'])
   const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
   const end = { settingsHash: '', cursor: 'new', complete: true, problems: '[]', now: new Date().toISOString() }
-  // As of a replica that stands still for longer than its lease, or of a source that is set otherwise.
+  // As with a replica that pauses for longer than its lease, or a source whose settings change.
   const [slow, slower] = [await stageSync(database, 'a'), await stageSync(database, 'a')]
   await slower.add(versions.slice(0, 1))
   await fails(slow.add(versions))
@@ -412,7 +412,7 @@ onBoth('a sync of a removed source writes nothing', async () => {
 
 onBoth('a pass of many versions is written in parts, and so are removals', async () => {
   await configure({ main: ['a'] })
-  // More than one part has of names, and more versions of one name than a part has.
+  // More names than one part has, and more versions of one name than a part has.
   const names = Array.from({ length: 1_500 }, (_, index) => `x/n${index + 1_000}`)
   const versions = Array.from({ length: 2_500 }, (_, index) => `m/one@1.0.${index}`)
   const one = { ...servers, registry: 'main', name: 'm/one', includeDeleted: false }
@@ -429,7 +429,7 @@ onBoth('a pass of many versions is written in parts, and so are removals', async
   assert.is(await living(), 4_000)
   assert.equal(await database.selectFrom('staged_version').selectAll().execute(), [])
 
-  // All but a few go, each part with some of both kinds.
+  // All but a few are removed; each part has some of both.
   const kept = ['x/n1000', 'x/n1999', 'x/n2000', 'x/n2499', 'm/one@1.0.7', 'm/one@1.0.2100']
   await sync('a', kept, 1)
   await refresh()
@@ -440,7 +440,7 @@ onBoth('a pass of many versions is written in parts, and so are removals', async
   assert.is((await reader.version({ ...one, version: 'latest' }))?.version, '1.0.2100')
   const { servers: known } = await database.selectFrom('source').select('servers').executeTakeFirstOrThrow()
   assert.is(known, 5)
-  // And they go for good a month later, with the entries.
+  // A month later they are deleted for good, with the entries.
   await sync('a', kept.slice(1), 40)
   assert.is(
     await database

@@ -18,9 +18,9 @@ import {
 import { type RegistryProcess, startRegistryProcess } from '../../../support/registry/registry-process.ts'
 
 const NAMES = 600
-/** So long that a transaction outgrows SQLite's memory and is written to the disk while it runs. */
+/** So long that a transaction exceeds SQLite's memory and is written to the disk while it runs. */
 const TEXT = 'x'.repeat(10_000)
-/** A state of the catalog: all entries say which one they are of, and each has names of its own too. */
+/** Returns a state of the catalog: every entry names its state, and each state has names of its own too. */
 const generation = (number: number) =>
   registryFile(
     Array.from({ length: NAMES }, (_, index) =>
@@ -41,7 +41,7 @@ async function source({ adminUrl }: RegistryProcess) {
   return ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources[0]
 }
 
-/** Everything that is served, by whole pages; and the generation that it is of. */
+/** Reads everything that is served, by whole pages, and returns its state. */
 async function servedGeneration({ url }: RegistryProcess): Promise<string> {
   const titles = new Set<string | undefined>()
   let count = 0
@@ -71,17 +71,17 @@ test('a process that is killed in the middle of a sync leaves the state before o
   let inTheMiddle = 0
   let stored = 1
   let newest = 1
-  // A busy machine may look too late at some of them.
+  // A busy machine may miss some of them.
   for (let next = 2; next <= 5 || inTheMiddle < 2; next++) {
     assert.ok(next < 40, `${inTheMiddle} of ${next - 2} kills met a sync`)
     await folder.write('own.json', generation(next))
     const before = logBytes()
     const running = await startRegistryProcess(folder)
-    // Sooner or later in the transaction: when so much of it has reached the disk.
+    // Earlier or later in the transaction: when this much of it is on the disk.
     await eventually('the sync writes', async () => logBytes() > before + (2 + (next % 4)) * 500_000)
     if ((await source(running))?.state === 'running') inTheMiddle++
     await kill(running)
-    // After a second such end in a row the source would be put aside for a minute; quarantine.test.ts tests that.
+    // After a second crash in a row the source would be put aside for a minute; quarantine.test.ts tests that.
     await rm(join(folder.stateDirectory, 'aside'), { recursive: true, force: true })
 
     const state = onlyGeneration(folder)
@@ -97,7 +97,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
   await folder.remove()
 })
 
-/** The generation that a store without its process holds: one alone, whole, and undamaged. */
+/** Returns the state in a store without its process, which must be a single one, complete and undamaged. */
 function onlyGeneration({ stateDirectory }: RegistryFolder): number {
   const database = new DatabaseSync(join(stateDirectory, 'catalog.sqlite'))
   try {

@@ -10,7 +10,7 @@ import { type RegistryFolder, registryFolder, type Status, server } from '../../
 import { startRegistryProcess } from '../../../support/registry/registry-process.ts'
 
 const MIB = 1024 * 1024
-/** What the operator renders for a registry's container. */
+/** The limit that the operator renders for a registry's container. */
 const LIMIT_MIB = 512
 
 let folder: RegistryFolder
@@ -27,7 +27,7 @@ test.after.each(async () => {
 
 const FILLER = Buffer.alloc(0.95 * MIB, 'x')
 
-/** A page of the API with a hundred documents of nearly a MiB each. */
+/** Yields a page of the API with a hundred documents of nearly 1 MiB each. */
 function* page(url: URL): Generator<string | Buffer> {
   const source = url.pathname.split('/')[1]
   for (let index = 0; index < 100; index++) {

@@ -34,10 +34,10 @@ test.after.each(async () => {
 const POISONED = (what: string) => registryFile([server('com.bad/a', '1.0.0', { title: what })])
 const FILES = { good: 'good.json', bad: 'bad.json' }
 
-/** Twenty of these in which the thread stands still are its end; it beats each 500 ms while it lives. */
+/** The thread is ended after twenty of these without a heartbeat, which it sends every 500 ms. */
 const CHECK_MS = 150
 
-/** With `checkMs` the thread is checked for standing still so often, and not once a second. */
+/** Starts a registry; `checkMs` replaces the interval of one second for checks of the thread. */
 async function start(options: { readonly checkMs?: number } = {}): Promise<void> {
   const args = [...sourceFlags, '--import', POISON, PROCESS]
   child = spawn(process.execPath, [...args, folder.configFile, folder.stateDirectory, JSON.stringify(options)], {
@@ -74,14 +74,14 @@ const config = () => {
   }
 }
 
-/** Waits until the bad source is put aside for that reason, while the rest goes on. */
+/** Waits until the bad source is put aside for that reason, while the others continue. */
 async function isPutAside(reason: RegExp): Promise<void> {
   await eventually('the bad source is put aside', isAside, 90_000)
   assert.match((await source('bad'))?.error?.message ?? '', reason)
   await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'))
 }
 
-/** The bad source reads another file: what is set otherwise is tried at once. */
+/** Makes the bad source read another file: a source with new settings is tried at once. */
 async function readInstead(file: string, text: string): Promise<void> {
   await folder.write(file, text)
   const { sources, ...rest } = config()
@@ -98,14 +98,14 @@ test('a source that stalls the writing thread or exhausts its memory is put asid
   assert.is((await publish('com.own/a')).status, 201)
   await stop()
 
-  // Not checked for standing still, in effect: with little memory left a slow machine is long about collecting.
+  // In effect unchecked: with little memory left, garbage collection takes long on a slow machine.
   await start({ checkMs: 60_000 })
   await eventually('the bad source is still put aside', isAside, 90_000)
   assert.is((await publish('com.own/b')).status, 201)
   assert.is(await listed(), 'com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0')
   await readInstead('mended.json', registryFile([server('com.bad/a')]))
   await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'))
-  // What is shown is told of a moment later.
+  // The status follows a moment after the entries.
   await eventually('it is put aside no more', async () => !(await isAside()))
 
   await folder.write('mended.json', POISONED('POISON-MEMORY'))
@@ -129,13 +129,13 @@ test('a source that ends the process twice is put aside; a shutdown is in time w
   }
   await start()
   await isPutAside(/^the process ended/)
-  // Set otherwise it is read at once, and not after a minute.
+  // With new settings it is read at once, and not after a minute.
   await readInstead('mended.json', registryFile([server('com.bad/a')]))
   await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 40_000)
 
   await folder.write('good.json', POISONED('POISON-WAIT'))
   await isRead('good')
-  // Before anybody notices that the thread stands still, which is after 20 s.
+  // Before the blocked thread is noticed, which takes 20 s.
   const killed = setTimeout(() => child.kill('SIGKILL'), 16_000)
   const exit = once(child, 'exit')
   child.kill('SIGTERM')

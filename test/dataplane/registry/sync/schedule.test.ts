@@ -169,7 +169,7 @@ test('a source that is changed, or removed and added, is synced only after its r
       intervals.push((source as ScheduledSource).intervalMs)
       if (intervals.length < 3) {
         await new Promise((resolve) => signal.addEventListener('abort', resolve))
-        // It has something to clear away.
+        // It has something to delete.
         await delay(100)
       }
       running--

@@ -1,4 +1,4 @@
-/** How much one source may have (`limits.sourceBytes`, entries, pages): one with more fails, and keeps what it had. */
+/** Tests the bounds of one source (`limits.sourceBytes`, entries, pages): beyond them it fails and keeps its last entries. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createBudget } from '../../../../dataplane/registry/sources/format/budget.ts'
@@ -26,7 +26,7 @@ test.after.each(async () => {
 test.after(endRegistry)
 
 const padded = (name: string, length = 0) => server(`com.example/${name}`, '1.0.0', { title: 'x'.repeat(length) })
-/** With a time of change where `day` is given. */
+/** Returns an entry, with a time of change if `day` is given. */
 const of = (name: string, length = 0, day?: number): Held => ({
   server: padded(name, length),
   ...(day !== undefined && { updatedAt: `2026-01-0${day}T00:00:00.000Z` }),
@@ -71,7 +71,7 @@ test('pages of an API have a limit together, although none is too large by itsel
 })
 
 test('changes from an API count beside the existing entries of the source', async () => {
-  // What is asked for overlaps with what was told last: with `b` alone.
+  // The request overlaps with the last answer by `b` alone.
   held = [of('a', 2500, 1), of('b', 0, 2)]
   registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
   await shows('com.example/a@1.0.0,com.example/b@1.0.0')

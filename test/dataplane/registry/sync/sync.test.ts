@@ -25,7 +25,7 @@ const a1 = server('com.example/a', '1.0.0')
 const a2 = server('com.example/a', '2.0.0')
 const b1 = server('com.example/b', '1.0.0')
 
-/** Runs a test with a registry and ends that afterwards, whatever happens. */
+/** Runs a test with a registry and closes that afterwards, whatever happens. */
 function withRegistry(
   name: string,
   start: () => Promise<TestRegistry>,
@@ -120,7 +120,7 @@ withRegistry(
   () => registryOver({ own: registryFile([a1, { name: 'bad' }, b1]) }),
   async (registry) => {
     await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
-    // What is shown is told of a moment later.
+    // The status follows a moment after the entries.
     await eventually('its sync has ended', async () => (await registry.source('own')).state === 'ok')
     const { state, servers, leftOut, problems, error } = await registry.source('own')
     assert.equal({ state, servers, leftOut, error }, { state: 'ok', servers: 2, leftOut: 1, error: null })

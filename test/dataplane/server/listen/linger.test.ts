@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listen } from '../../../../dataplane/server/listen/listen.ts'
 
-/** Sends a head and a whole body before it reads anything; gives all that came then. */
+/** Sends a head and a whole body before it reads anything; returns the whole answer. */
 async function writeAllThenRead(port: number, path: string, bytes: number): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')

@@ -24,7 +24,7 @@ const start = async (app: Hono<{ Bindings: ListenerEnv }>, address = '127.0.0.1:
 }
 const hello = () => new Hono<{ Bindings: ListenerEnv }>().get('/', (c) => c.text('hello'))
 
-/** Everything that the server sends on a raw connection until it closes it. */
+/** Collects everything that the server sends on a raw connection until it closes it. */
 const raw = async (port: number, text: string): Promise<{ socket: Socket; answer: Promise<string> }> => {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')
@@ -169,7 +169,7 @@ test('connections are limited, and one address may have half of them', async () 
   assert.is(await some('127.0.0.2', 6), 4, 'one address')
   assert.is(await some('127.0.0.3', 3), 3, 'another one')
   assert.is(await some('127.0.0.4', 3), 1, 'all together')
-  // Whoever leaves makes room.
+  // A closed connection makes room.
   sockets[0]?.destroy()
   await eventually('a place is free', () => connected('127.0.0.2'))
   for (const socket of sockets) socket.destroy()
@@ -212,7 +212,7 @@ test('closing finishes requests under way, accepts no new ones, and closes idle 
 test('an unused open connection does not delay closing', async () => {
   const listener = await start(hello())
   const unused = await raw(listener.port, '')
-  // Answered on a later connection, so the server has taken the unused one by now.
+  // This was answered on a later connection, so the server has accepted the unused one by now.
   assert.is(await (await fetch(listener.url)).text(), 'hello')
   await Promise.all([listener.close(60_000), unused.answer])
 })
