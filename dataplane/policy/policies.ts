@@ -31,13 +31,13 @@ export interface Explanation {
     readonly missing: readonly string[]
   }
   /** The decisions of the catalog gate and of the policies, one by one. Absent without a gate. */
-  readonly catalog?: Said
-  readonly policy?: Said
+  readonly catalog?: PartialDecision
+  readonly policy?: PartialDecision
   /** Further requirements for the caller; absent if there are none. */
   readonly needs?: readonly CallNeed[]
 }
 
-interface Said {
+interface PartialDecision {
   readonly allowed: boolean
   readonly reason: string
 }

@@ -123,7 +123,7 @@ export class TokenRefresh {
 }
 
 function refusalIn({ cause }: UpstreamDenied): object {
-  return cause instanceof ProviderFault ? { code: cause.code, status: cause.said.status } : {}
+  return cause instanceof ProviderFault ? { code: cause.code, status: cause.reported.status } : {}
 }
 
 /** Returns an error if the provider has answered with the tokens of a different user. */

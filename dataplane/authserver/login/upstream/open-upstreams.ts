@@ -103,8 +103,8 @@ function describeFailure(error: unknown): UpstreamFailure {
   const found = { code: isDenied ? 'access_denied' : findCode(error), at: new Date().toISOString() }
   const fault = isDenied ? error.cause : error
   if (!(fault instanceof ProviderFault)) return found
-  const { step, message, said, next } = fault
-  return { ...found, step, message, ...said, next }
+  const { step, message, reported, next } = fault
+  return { ...found, step, message, ...reported, next }
 }
 
 const CODE = /^[A-Za-z]\w{0,63}$/

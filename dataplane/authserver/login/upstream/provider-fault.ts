@@ -5,7 +5,7 @@ import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 
 /** The error that a provider reported. It holds no token, code or secret. */
-export interface Said {
+export interface ReportedError {
   readonly status?: number
   /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), if the answer has one. */
   readonly error?: string
@@ -26,17 +26,17 @@ export class ProviderFault extends Error {
   readonly step: Step
   /** The provider's code or, without one, a code of the gateway. */
   readonly code: string
-  readonly said: Said
+  readonly reported: ReportedError
   /** The advice for the operator. */
   readonly next: string
   /** True if the provider answered. */
   readonly isAnswer: boolean
 
-  constructor(step: Step, code: string, message: string, said: Said = {}) {
+  constructor(step: Step, code: string, message: string, reported: ReportedError = {}) {
     super(message)
     this.step = step
     this.code = code
-    this.said = said
+    this.reported = reported
     this.next = adviceFor(step, code)
     this.isAnswer = code !== TIMEOUT && !NETWORK_CODE.test(code)
   }
@@ -46,8 +46,8 @@ export class ProviderFault extends Error {
 export function logFields(error: unknown): object {
   const fault = error instanceof ProviderFault ? error : error instanceof Error ? error.cause : undefined
   if (!(fault instanceof ProviderFault)) return { err: error }
-  const { step, code, said, next, message } = fault
-  return { step, code, ...said, reason: message, next }
+  const { step, code, reported, next, message } = fault
+  return { step, code, ...reported, reason: message, next }
 }
 
 /** The code of a refusal by the user or by a rule of the provider. The operator can't fix it. */
@@ -63,7 +63,7 @@ const PASSING_ERRORS: ReadonlySet<string> = new Set([
 
 /** Tells whether a provider has refused a request for good: with a 4xx other than 408 and 429, or an error in a 2xx. */
 export function isRefusal(error: unknown): boolean {
-  const { status, error: code } = saidIn(error)
+  const { status, error: code } = readReport(error)
   if (status === undefined) return false
   if (status >= 400) return status < 500 && !PASSING.has(status)
   return status < 300 && code !== undefined && !PASSING_ERRORS.has(code)
@@ -82,33 +82,39 @@ export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
  */
 export function toFault(error: unknown, asked: Step): ProviderFault {
   if (error instanceof ProviderFault) return error
-  const { code, words } = ownWords(error)
+  const { code, words } = findInnermost(error)
   const isCallback =
     error instanceof client.AuthorizationResponseError || words?.includes('response parameter') === true
   const step = isCallback ? 'authorization' : asked
-  const said = { ...saidIn(error), ...claimIn(words), ...mismatchIn(error) }
-  if (error instanceof UnusableAnswer) return new ProviderFault(step, 'unusable_answer', error.message, said)
-  if (said.error !== undefined) return new ProviderFault(step, said.error, `the provider says ${said.error}`, said)
+  const reported = { ...readReport(error), ...claimIn(words), ...mismatchIn(error) }
+  if (error instanceof UnusableAnswer) return new ProviderFault(step, 'unusable_answer', error.message, reported)
+  if (reported.error !== undefined)
+    return new ProviderFault(step, reported.error, `the provider says ${reported.error}`, reported)
   if (error instanceof client.AuthorizationResponseError)
     return new ProviderFault(
       step,
       'invalid_response',
       'the provider sent an error that is not an OAuth error code',
-      said,
+      reported,
     )
-  const isStatus = code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' || (said.status ?? 0) >= 300
-  if (said.status !== undefined && isStatus)
-    return new ProviderFault(step, 'unexpected_status', `the provider answered HTTP ${said.status}`, said)
+  const isStatus = code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' || (reported.status ?? 0) >= 300
+  if (reported.status !== undefined && isStatus)
+    return new ProviderFault(step, 'unexpected_status', `the provider answered HTTP ${reported.status}`, reported)
   const isLibrary = code?.startsWith('OAUTH_') === true
-  const own = isLibrary ? codeFor(code, words, said.claim) : (code ?? 'invalid_response')
-  return new ProviderFault(step, own, `the provider’s answer can’t be used: ${words ?? own}${suffix(code, own)}`, said)
+  const own = isLibrary ? codeFor(code, words, reported.claim) : (code ?? 'invalid_response')
+  return new ProviderFault(
+    step,
+    own,
+    `the provider’s answer can’t be used: ${words ?? own}${suffix(code, own)}`,
+    reported,
+  )
 }
 
 /** Returns the fault of an answer with an unexpected status. */
 export function statusFault(step: Step, answer: ProviderResponse): ProviderFault {
-  const said = saidBy(answer)
-  const message = `the provider answered HTTP ${answer.answered}${said.error === undefined ? '' : ` (${said.error})`}`
-  return new ProviderFault(step, said.error ?? 'unexpected_status', message, said)
+  const reported = reportIn(answer)
+  const message = `the provider answered HTTP ${answer.answered}${reported.error === undefined ? '' : ` (${reported.error})`}`
+  return new ProviderFault(step, reported.error ?? 'unexpected_status', message, reported)
 }
 
 /** Lists an error and its causes, the innermost last. */
@@ -116,23 +122,23 @@ function* chainOf(error: unknown): Generator<Error> {
   for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) yield at
 }
 
-const saidBy = (answer: ProviderResponse): Said => ({
+const reportIn = (answer: ProviderResponse): ReportedError => ({
   status: answer.answered,
-  ...spoken(isObject(answer.document) ? answer.document : {}, answer.secrets),
+  ...parseReport(isObject(answer.document) ? answer.document : {}, answer.secrets),
 })
 
 const suffix = (code: string | undefined, own: string): string =>
   code === undefined || code === own ? '' : ` (${code})`
 
 /** Returns what the provider states in the answer that an error is about. */
-export function saidIn(error: unknown): Said {
+export function readReport(error: unknown): ReportedError {
   if (error instanceof client.AuthorizationResponseError) {
     const secrets = error.cause.getAll('state')
-    return spoken({ error: error.error, error_description: error.error_description }, secrets)
+    return parseReport({ error: error.error, error_description: error.error_description }, secrets)
   }
   for (const at of chainOf(error)) {
     const { response } = at as { response?: unknown }
-    for (const one of [response, at.cause]) if (one instanceof ProviderResponse) return saidBy(one)
+    for (const one of [response, at.cause]) if (one instanceof ProviderResponse) return reportIn(one)
   }
   return {}
 }
@@ -142,9 +148,9 @@ const CODE = /^[A-Za-z0-9_.]{1,64}$/
 const LONGEST_DESCRIPTION = 300
 const SHORTEST_SECRET = 6
 
-function spoken(document: Readonly<Record<string, unknown>>, secrets: readonly string[]): Said {
+function parseReport(document: Readonly<Record<string, unknown>>, secrets: readonly string[]): ReportedError {
   const { error, error_description: description } = document
-  const text = typeof description === 'string' ? plainly(description, secrets) : ''
+  const text = typeof description === 'string' ? toPlainLine(description, secrets) : ''
   return {
     ...(typeof error === 'string' && CODE.test(error) && { error }),
     ...(text !== '' && { errorDescription: text }),
@@ -152,7 +158,7 @@ function spoken(document: Readonly<Record<string, unknown>>, secrets: readonly s
 }
 
 /** Converts a provider's text to one line, without credentials and without the secrets of the request. */
-function plainly(description: string, secrets: readonly string[]): string {
+function toPlainLine(description: string, secrets: readonly string[]): string {
   let text = description.slice(0, 4 * LONGEST_DESCRIPTION)
   for (const secret of secrets) if (secret.length >= SHORTEST_SECRET) text = text.replaceAll(secret, '[redacted]')
   const line = withoutUrlSecrets(withoutCredentials(text)).replace(/[\p{Cc}\p{Cf}\p{Cs}\s]+/gu, ' ')
@@ -163,13 +169,13 @@ function plainly(description: string, secrets: readonly string[]): string {
 const TOLD: ReadonlySet<string> = new Set(['iss', 'aud', 'azp', 'exp', 'iat', 'nbf', 'auth_time', 'issuer'])
 
 /** Returns the claim of an ID token that is missing or has the wrong type. */
-function claimIn(words: string | undefined): Pick<Said, 'claim'> {
+function claimIn(words: string | undefined): Pick<ReportedError, 'claim'> {
   const claim = /JWT "(\w+)" .*claim (?:missing|type)/.exec(words ?? '')?.[1]
   return claim === undefined ? {} : { claim }
 }
 
 /** Returns the claim of an ID token, or the metadata member, that has an unexpected value. */
-function mismatchIn(error: unknown): Pick<Said, 'claim' | 'expected' | 'found'> {
+function mismatchIn(error: unknown): Pick<ReportedError, 'claim' | 'expected' | 'found'> {
   for (const { cause } of chainOf(error)) {
     if (!isObject(cause)) continue
     const { claim = cause['attribute'], claims = cause['body'], expected = cause['now'] } = cause
@@ -178,18 +184,18 @@ function mismatchIn(error: unknown): Pick<Said, 'claim' | 'expected' | 'found'> 
   return {}
 }
 
-function pickValues(expected: unknown, members: unknown, claim: string): Pick<Said, 'expected' | 'found'> {
+function pickValues(expected: unknown, members: unknown, claim: string): Pick<ReportedError, 'expected' | 'found'> {
   const [own, theirs] = [shown(expected), shown(isObject(members) ? members[claim] : undefined)]
   return { ...(own !== undefined && { expected: own }), ...(theirs !== undefined && { found: theirs }) }
 }
 
 function shown(value: unknown): string | undefined {
   const text = Array.isArray(value) ? value.join(' ') : value
-  return typeof text === 'string' || typeof text === 'number' ? plainly(String(text), []) : undefined
+  return typeof text === 'string' || typeof text === 'number' ? toPlainLine(String(text), []) : undefined
 }
 
 /** Returns the innermost code of an error, and the library's fixed message. */
-function ownWords(error: unknown): { readonly code?: string; readonly words?: string } {
+function findInnermost(error: unknown): { readonly code?: string; readonly words?: string } {
   let code: string | undefined
   let words: string | undefined
   for (const at of chainOf(error)) {

@@ -152,8 +152,8 @@ test('an issuer with a trailing slash: if that makes a difference, the error sho
     else {
       const fault = await upstream.authorizationUrl(CHECKS).catch((error: unknown) => error)
       assert.instance(fault, ProviderFault)
-      const { code, said } = fault as ProviderFault
-      assert.equal([code, said.expected, said.found], ['wrong_issuer', own, theirs])
+      const { code, reported } = fault as ProviderFault
+      assert.equal([code, reported.expected, reported.found], ['wrong_issuer', own, theirs])
     }
     await upstream.close()
   }
