@@ -573,6 +573,10 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
     const { session } = this
     const { backendSession } = this.#upstream
     if (backendSession === undefined) return
+    if (backendSession.isFlooded) {
+      this.#flooded(backendSession)
+      return
+    }
     if (!isObject(parseBytes(bytes))) {
       backendSession.refuse(id, 'The request is not a JSON-RPC message, or is nested too deep.')
       return
@@ -580,6 +584,17 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
     const request = bytes.toString('utf8')
     if (session === undefined) this.#question(backendSession, id, request)
     else this.#relay(session, backendSession, id, request).catch((error) => this.faulted(error))
+  }
+
+  /** Ends the call because the backend sends more requests than it takes answers. */
+  #flooded(backendSession: BackendSession): void {
+    if (this.#state === 'over') return
+    try {
+      backendSession.checkFlood()
+    } catch (error) {
+      this.#fail(connectionFailure(error))
+    }
+    this.#stop()
   }
 
   /** Handles a message outside of the answer, in a session that only this call uses. */
@@ -597,9 +612,9 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
   /** Sends a legacy backend's request (JSON text) to the client, and the response back to the backend. */
   async #relay(session: Session, backendSession: BackendSession, id: string, request: string): Promise<void> {
     const { services } = this
-    await relayServerRequest({ services, session, backendSession, ...this.#opened(id) }, id, request)
-    this.#open?.delete(id)
-    if (this.#open?.size === 0 && this.#state !== 'over') this.#allow(this.backend.timeoutMs)
+    await relayServerRequest({ services, session, backendSession, opened: () => this.#opened(id) }, id, request)
+    if (this.#open?.delete(id) !== true) return
+    if (this.#open.size === 0 && this.#state !== 'over') this.#allow(this.backend.timeoutMs)
   }
 
   /** Tells whether a modern backend's answer is `input_required`. If so, sends its requests to the legacy client. */

@@ -5,6 +5,7 @@ import { editObject, memberText, parseJson } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure, type RpcError } from '../connection/failure.ts'
+import { MOST_ANSWERS } from '../connection/http.ts'
 import { isKnownBy } from '../connection/session-check.ts'
 import { type Channel, type ChannelReceiver, type DroppedMessage, LONGEST_LINE, type OpenChannel } from './channel.ts'
 import {
@@ -58,8 +59,10 @@ export class Conversation {
   readonly #log: Logger
   readonly #pending = new Map<number, PendingRequest>()
   readonly #participants = { clients: this.clients, pending: this.#pending }
-  readonly #serverRequests = new ServerRequests(this.#participants, (text) => this.#trySend(text))
+  readonly #serverRequests = new ServerRequests(this.#participants, (text) => this.#respond(text))
   #channel: Channel | undefined
+  /** The number of answers to the server's requests that are on their way to it. */
+  #answering = 0
   #lastId = 0
   #noise = 0
   #closesWhenIdle = false
@@ -185,6 +188,30 @@ export class Conversation {
     } catch {
       // The conversation has ended, and no request waits for this message.
     }
+  }
+
+  /** Answers a request of the server. One that sends more requests than it takes answers is left. */
+  #respond(text: string): void {
+    if (this.#answering >= MOST_ANSWERS) {
+      this.close()
+      return
+    }
+    let sent: Promise<void> | undefined
+    try {
+      sent = this.#put(text)
+    } catch {
+      // The conversation has ended, and the server waits for no answer.
+    }
+    // A process reads its input by itself, and its channel bounds what it has not read.
+    if (sent === undefined) return
+    this.#answering++
+    sent
+      .catch(() => {
+        // The server needs the answer more than the gateway does.
+      })
+      .finally(() => {
+        this.#answering--
+      })
   }
 
   remove(client: ChannelClient): void {

@@ -19,6 +19,9 @@ export interface Transport extends Pick<Dispatcher, 'dispatch'> {
  */
 export const MOST_CALLS = 1024
 
+/** The most answers to a backend's own requests that may be on their way to it, in one session or on one channel. */
+export const MOST_ANSWERS = 256
+
 /** Gives calls and streams separate connections. */
 export class HttpTransport implements Transport {
   readonly #calls: Dispatcher

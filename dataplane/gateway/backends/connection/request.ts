@@ -44,7 +44,7 @@ export interface BackendRequest {
   onHead?(headers: HeadersRead): void
   /**
    * Handles a request that the backend sends before its answer. `id` is JSON text. Absent: the request gets no answer,
-   * because there is no client to relay it to.
+   * because there is no client to relay it to. May throw a BackendFailure, with which this request then fails.
    */
   onRequest?(id: string, bytes: Buffer): void
   /**
@@ -254,7 +254,11 @@ class OwnRequest implements AnswerOwner {
   }
 
   requested(id: string, bytes: Buffer): void {
-    this.#request.onRequest?.(id, bytes)
+    try {
+      this.#request.onRequest?.(id, bytes)
+    } catch (error) {
+      this.#giveUp(connectionFailure(error))
+    }
   }
 
   ended(): void {

@@ -5,7 +5,7 @@ import { isLegacyRevision, isOldRevision, LEVELS, legacyRevisions } from '../../
 import { memberText, parseBytes } from '../../mcp/json.ts'
 import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { IDENTITY } from '../connection/http.ts'
+import { IDENTITY, MOST_ANSWERS } from '../connection/http.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { readResult, streamHeaders } from '../connection/request.ts'
 import { isKnownBy, rateDoubt, type SessionState } from '../connection/session-check.ts'
@@ -48,6 +48,8 @@ export class BackendSession {
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
+  /** The number of answers to requests of the backend that are on their way to it. */
+  #answering = 0
   /** The lowest log level that was set in the open session. It applies to all requests that share the session. */
   #logLevel: string | undefined
   onOpened: (() => void) | undefined
@@ -151,8 +153,8 @@ export class BackendSession {
 
   /** Answers a request that the backend sends during the gateway's own request, which concerns no client. */
   #answerOwn(id: string, bytes: Buffer): void {
-    const message = parseBytes(bytes)
-    this.answer(isObject(message) ? message['method'] : undefined, id)
+    this.checkFlood()
+    this.answer(methodOf(bytes), id)
   }
 
   /**
@@ -301,11 +303,8 @@ export class BackendSession {
         if (typeof header === 'string' && header !== '') sessionId = header
       },
       onRequest: (id, bytes) => {
-        const message = parseBytes(bytes)
-        const method = isObject(message) ? message['method'] : undefined
-        this.#notify({ sessionId, revision: INITIAL, capabilities: {} }, answerText(method, id)).catch(() => {
-          // If the response is lost, a backend that needs it does not answer `initialize` either.
-        })
+        this.checkFlood()
+        this.#respond({ sessionId, revision: INITIAL, capabilities: {} }, answerText(methodOf(bytes), id))
       },
     })
     const result = readResult(answer)
@@ -373,14 +372,35 @@ export class BackendSession {
     this.send(requestText(this.ownId(), 'resources/subscribe', { uri }))
   }
 
+  /** True while so many answers are on their way to the backend that none of its requests is taken. */
+  get isFlooded(): boolean {
+    return this.#answering >= MOST_ANSWERS
+  }
+
+  /** Throws a BackendFailure if the backend sends more requests than it takes answers. */
+  checkFlood(): void {
+    if (this.isFlooded) throw new BackendFailure('backend_failed', 'sends more requests than it takes answers')
+  }
+
+  /** Sends an answer to a request of the backend. If it is lost, a backend that needs it does not go on either. */
+  #respond(opened: Opened, body: string): void {
+    this.#answering++
+    this.#notify(opened, body)
+      .catch(() => undefined)
+      .finally(() => {
+        this.#answering--
+      })
+  }
+
   /** Answers a request of the backend that goes to no client. `id` is JSON text, `method` any JSON value. */
   answer(method: unknown, id: string): void {
-    this.send(answerText(method, id))
+    if (this.opened !== undefined) this.#respond(this.opened, answerText(method, id))
   }
 
   /** Answers a request of the backend (`id`: JSON text) with an error because it can't go to the client now. */
   refuse(id: string, message: string): void {
-    this.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
+    const body = `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`
+    if (this.opened !== undefined) this.#respond(this.opened, body)
   }
 
   /** Leaves the session without ending it: another replica continues it. */
@@ -425,6 +445,12 @@ function readRevision({ protocolVersion }: Readonly<Record<string, unknown>>, st
 
 /** The revision that `initialize` asks for. */
 const INITIAL = legacyRevisions[0] as string
+
+/** Returns the method of a message, which is any JSON. */
+function methodOf(bytes: Buffer): unknown {
+  const message = parseBytes(bytes)
+  return isObject(message) ? message['method'] : undefined
+}
 
 /** Builds the answer to a request of the backend (`id`: JSON text) that goes to no client. */
 const answerText = (method: unknown, id: string): string =>

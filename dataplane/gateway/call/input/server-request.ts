@@ -58,9 +58,11 @@ interface ServerRequest {
   readonly services: ServerRequestServices
   readonly session: Session
   readonly backendSession: BackendSession
-  /** Sends the request on another stream; absent: on the client's GET stream. */
-  say?(message: string): void
-  readonly signal?: AbortSignal
+  /**
+   * Called before the client is asked. Returns how to send the request on another stream; absent: on the client's GET
+   * stream.
+   */
+  opened?(): { say(message: string): void; readonly signal: AbortSignal }
 }
 
 /**
@@ -69,7 +71,7 @@ interface ServerRequest {
  * Rejects if that response reports an error of the gateway itself.
  */
 export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
-  const { services, session, backendSession, say, signal } = ask
+  const { services, session, backendSession } = ask
   const { method, params: given } = JSON.parse(question) as Record<string, unknown>
   const params = isObject(given) ? given : {}
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
@@ -80,10 +82,10 @@ export async function relayServerRequest(ask: ServerRequest, id: string, questio
   try {
     const tasks = new SessionTasks(services.taskIds, session, backendSession.backend.name)
     const asked = withRelatedTask(paramsText(question), tasks.clientId)
+    const opened = ask.opened?.()
     const response = await services.sessions.request(session, method as string, asked, {
       timeoutMs: CLIENT_TIMEOUT_MS,
-      ...(say === undefined ? {} : { send: say }),
-      ...(signal === undefined ? {} : { signal }),
+      ...(opened === undefined ? {} : { send: opened.say, signal: opened.signal }),
     })
     backendSession.send(editObject(tasks.responseForBackend(response), { id }))
   } catch (error) {

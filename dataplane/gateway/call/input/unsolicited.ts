@@ -52,6 +52,7 @@ export function relayUnsolicited(
   const message = parseBytes(bytes)
   if (!isObject(message)) return
   const { method, id } = message
+  if (isId(id) && method !== undefined && backendSession.isFlooded) return
   if (isId(id) && method !== undefined)
     relayServerRequest({ services, session, backendSession }, JSON.stringify(id), bytes.toString('utf8')).catch(
       (error) => services.faulted(error, 'a request of a backend is not relayed'),

@@ -1,0 +1,199 @@
+/** A backend that sends requests without end costs the call or the stream, and no more answers than it takes. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { startSseChannel } from '../../../support/servers/channel-server.ts'
+import { answer, OK_RESULT, type RawRequest, startRawServer } from '../../../support/servers/raw-server.ts'
+
+/** What the gateway may have on its way to a backend at a time. */
+const MOST_ANSWERS = 256
+const ping = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`
+/** Many more, which arrive in a few turns of the event loop. */
+const FLOOD = Array.from({ length: 5_000 }, (_, id) => `data: ${ping(id)}\n\n`).join('')
+
+/** A legacy backend that takes answers to its requests only when told to, and a gateway in front. */
+async function startFlooded() {
+  const held: ServerResponse[] = []
+  const answers: RawRequest[] = []
+  const streams = new Set<ServerResponse>()
+  const flooding = new Set<string>()
+  const begin = (res: ServerResponse) => res.writeHead(200, { 'content-type': 'text/event-stream' })
+  const backend = await startRawServer({
+    era: 'legacy',
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      const { method, result } = request.message
+      if (result !== undefined) {
+        answers.push(request)
+        held.push(res)
+        return true
+      }
+      if (request.method === 'GET') {
+        begin(res).flushHeaders()
+        streams.add(res)
+        return true
+      }
+      if (method === undefined || !flooding.has(method)) return false
+      begin(res).write(FLOOD)
+      return true
+    },
+  })
+  const gateway = await startGateway({
+    role: 'proxy',
+    backends: [{ name: 'b', url: backend.url }],
+    failureHandling: { circuitBreaker: { enabled: false }, healthCheckInterval: '1s', healthCheckTimeout: '900ms' },
+  })
+  const hasTools = () => eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+  await hasTools()
+  return {
+    gateway,
+    backend,
+    streams,
+    flooding,
+    hasTools,
+    /** Takes all answers, until none comes any more, and gives how many there were. */
+    async taken(): Promise<number> {
+      let [before, calm] = [-1, 0]
+      await eventually('no more answers', () => {
+        for (const res of held.splice(0)) res.writeHead(202).end()
+        calm = answers.length === before ? calm + 1 : 0
+        before = answers.length
+        return calm > 10
+      })
+      return answers.splice(0).length
+    },
+    async close() {
+      for (const res of [...held, ...streams]) res.destroy()
+      await gateway.close()
+      await backend.close()
+    },
+  }
+}
+
+test('a flood of requests during a call ends the call, and the next one is served', async () => {
+  const flooded = await startFlooded()
+  const { url } = flooded.gateway
+  try {
+    const session = await openSession(url)
+    const calls = [
+      () => post(url, rpc('tools/call', { name: 't' }), session),
+      () => postModern(url, 'tools/call', { name: 't' }),
+    ]
+    for (const call of calls) {
+      flooded.flooding.add('tools/call')
+      assert.match((await call()).text, /did not answer as it should/)
+      flooded.flooding.clear()
+      const taken = await flooded.taken()
+      assert.ok(taken > 0 && taken <= MOST_ANSWERS, `${taken} answers`)
+      assert.match((await call()).text, /"ok"/)
+    }
+  } finally {
+    await flooded.close()
+  }
+})
+
+test('a flood of requests during the gateway’s own requests fails these, and it asks again', async () => {
+  const flooded = await startFlooded()
+  try {
+    for (const method of ['tools/list', 'initialize']) {
+      flooded.flooding.add(method)
+      const session = method === 'initialize' ? undefined : await openSession(flooded.gateway.url)
+      const before = flooded.backend.calls(method).length
+      if (session === undefined)
+        assert.match((await postModern(flooded.gateway.url, 'tools/call', { name: 't' })).text, /./)
+      for (const stream of flooded.streams)
+        stream.write('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+      await eventually(`${method} again`, () => flooded.backend.calls(method).length > before)
+      const taken = await flooded.taken()
+      assert.ok(taken <= MOST_ANSWERS, `${taken} answers to ${method}`)
+      flooded.flooding.clear()
+      await flooded.hasTools()
+    }
+    assert.match((await postModern(flooded.gateway.url, 'tools/call', { name: 't' })).text, /"ok"/)
+  } finally {
+    await flooded.close()
+  }
+})
+
+test('a flood of requests on a session’s stream is not answered beyond that', async () => {
+  const flooded = await startFlooded()
+  const { url } = flooded.gateway
+  try {
+    const session = await openSession(url)
+    const listening = await EventReader.listen(url, session)
+    assert.match((await post(url, rpc('tools/call', { name: 't' }), session)).text, /"ok"/)
+    await eventually('a stream', () => flooded.streams.size > 0)
+    for (const stream of flooded.streams)
+      stream.write(
+        `${FLOOD}data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}\n\n`,
+      )
+    await eventually('what comes behind it', () => listening.messages.length > 0)
+    const taken = await flooded.taken()
+    assert.ok(taken > 0 && taken <= MOST_ANSWERS * flooded.streams.size, `${taken} answers`)
+    assert.match((await post(url, rpc('tools/call', { name: 't' }), session)).text, /"ok"/)
+    await listening.leave()
+  } finally {
+    await flooded.close()
+  }
+})
+
+test('a server on a channel that floods is left, and opened again', async () => {
+  let calls = 0
+  const server = await startSseChannel(({ id, method }, say) => {
+    if (method === undefined || id === undefined) return
+    const result = (text: string) => say(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${text}}`)
+    if (method === 'initialize')
+      result('{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}')
+    else if (method === 'tools/list') result('{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}')
+    else if (method !== 'tools/call') say(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"none"}}`)
+    else if (++calls > 1) result(OK_RESULT)
+    else for (let own = 0; own < 5_000; own++) say(ping(own))
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', ...server.config }] })
+  try {
+    await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+    const session = await openSession(gateway.url)
+    assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /"error"/)
+    const answers = server.heard.filter(({ method }) => method === undefined).length
+    assert.ok(answers <= 2 * MOST_ANSWERS, `${answers} answers`)
+    const again = await openSession(gateway.url)
+    await eventually('a call', async () =>
+      (await post(gateway.url, rpc('tools/call', { name: 't' }), again)).text.includes('"ok"'),
+    )
+  } finally {
+    await gateway.close()
+    await server.close()
+  }
+})
+
+test('requests that no client is asked leave a call its deadline', async () => {
+  const backend = await startRawServer({
+    era: 'legacy',
+    call(request, res) {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      let count = 0
+      const timer = setInterval(() => {
+        if (res.destroyed || count === 400) clearInterval(timer)
+        if (count === 400) res.end(`data: ${answer(request, OK_RESULT)}\n\n`)
+        else if (!res.destroyed) res.write(`data: ${ping(count)}\n\n`)
+        count++
+      }, 20)
+      return undefined
+    },
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: backend.url, timeout: '1s' }] })
+  try {
+    await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+    const session = await openSession(gateway.url)
+    assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /did not answer in time/)
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test.run()
