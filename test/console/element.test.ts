@@ -51,7 +51,7 @@ test('invisible characters are shown by their code; line feeds and emoji stay', 
   assert.match(visible('x'.repeat(300_000)), /… \(300000 characters\)$/)
 })
 
-test('what a form sends and what is copied stays exact', () => {
+test('submitted and copied text stays exact', () => {
   const odd = `a\u200b\u202e<"${'x'.repeat(30_000)}`
   const escaped = odd.replace('<', '&lt;').replace('"', '&quot;')
   assert.is(htmlText(h('input', { name: odd, value: odd })), `<input name="${escaped}" value="${escaped}">`)

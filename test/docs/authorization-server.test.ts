@@ -23,7 +23,7 @@ test('the example gateway is valid with two replicas and keeps its state at a re
   assert.match(configText(plan), 'authServer:')
 })
 
-test('the example proxy is valid, with a warning of what a restart loses', () => {
+test('the example proxy is valid, with a warning that a restart loses its state', () => {
   const plans = planned(proxy)
   const plan = plans.get('MCPServer/wiki')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')

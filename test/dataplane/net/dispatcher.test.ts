@@ -98,7 +98,7 @@ const resolve = (addresses: readonly string[], options: ConnectOptions, all: boo
     guardedLookup(options, lookup)('name.example', { all }, (error, ...found) => done(error ?? found))
   })
 
-test('all addresses of a name are checked, and the checked ones are what is connected to', async () => {
+test('all addresses of a name are checked, and only checked ones are connected to', async () => {
   assert.equal(await resolve(['8.8.8.8', '1.1.1.1'], {}, true), [
     [
       { address: '8.8.8.8', family: 4 },

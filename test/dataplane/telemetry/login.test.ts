@@ -107,7 +107,7 @@ test('an unsampled caller’s request is not sampled, and neither are its reques
     'server POST /oauth/token authorization_code',
   ])
   assert.is(named('GET /oauth/callback').traceId, SAMPLED.slice(3, 35))
-  // Refresh tokens have no span to link to.
+  // The login was not sampled, so there is no span to link to.
   assert.equal(named('POST /oauth/token authorization_code').links, [])
 })
 

@@ -94,7 +94,7 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
       'tools/call forbidden 4',
       'tools/call ok 7',
     ])
-    // A tool that no caller may use has no name here.
+    // Refused calls have no tool name, so that strangers can't make series.
     assert.equal(counts(text, SERVER, ['mcp_method_name', 'gen_ai_tool_name']), [
       'other - method_not_found 2',
       'other - unsupported_media_type 1',

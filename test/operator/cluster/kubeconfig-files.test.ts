@@ -85,7 +85,7 @@ test('a token file is relative to the kubeconfig, wins over a token, and is read
   )
 })
 
-test('a token file that is missing or empty leaves the token; without one it is told of', async () => {
+test('if a token file is missing or empty, the inline token is used; without one an error is reported', async () => {
   const file = withUser('no-token-file', { token: 'other', tokenFile: 'token' })
   const headers = await headersBy(file, () => writeFileSync(join(folder, 'no-token-file', 'token'), ' \n'))
   assert.equal(

@@ -61,7 +61,7 @@ test('clashing names of overrides are a condition, and running pods are held', (
   assert.is(plan?.children, 'hold')
 })
 
-test('a clash that only backends know is a condition of its own, and the gateway stays ready', () => {
+test('a clash that only backends report gets its own condition, and the gateway stays ready', () => {
   const plan = plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}

@@ -505,7 +505,7 @@ test('keys of ServiceAccounts come from the API server, by the token of the pod'
   assert.is(configOf(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
 })
 
-test('a backend that needs a login’s token is told as out of reach of callers without one, until it is not', () => {
+test('a backend that needs a login’s token is reported as unreachable for callers without one, until it needs none', () => {
   const backend = `
 ---
 kind: MCPServerEntry
@@ -546,7 +546,7 @@ spec: {type: upstreamInject, upstreamInject: {providerName: later}}
   )
 })
 
-test('a grant in both forms is a condition of its own, until one of them is gone', () => {
+test('a grant in both forms gets its own condition until one of them is removed', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] }
   const of = (issuer: object) =>
     plansFor(

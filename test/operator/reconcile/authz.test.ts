@@ -140,7 +140,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
 
 const config = (spec: object, type?: string) => plansOfText(shared(spec, type)).get('MCPAuthzConfig/policies')
 
-test('MCPAuthzConfig: policies are compiled, whoever refers to it', () => {
+test('MCPAuthzConfig: policies are compiled even if no workload refers to it', () => {
   assert.is(condition(config({ policies: [POLICY] }), 'Ready'), 'True Ready')
   const problems = {
     'policies must be a list': {},

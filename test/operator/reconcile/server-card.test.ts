@@ -11,7 +11,7 @@ const kinds = {
 } as const
 
 for (const [kind, spec] of Object.entries(kinds))
-  test(`${kind}: a card without a public URL says so, and what runs goes on; with one it is rendered`, () => {
+  test(`${kind}: a card without a public URL is reported and changes no children; with one it is rendered`, () => {
     const planOf = (card: string) =>
       plansOfText(`${group}\n---\nkind: ${kind}\nmetadata: {name: it}\nspec: {${spec}${card}}`).get(`${kind}/it`)
     const card = (more = '') => `, serverCard: {name: com.example/tools, description: Tools.${more}}`

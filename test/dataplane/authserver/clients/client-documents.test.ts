@@ -127,7 +127,7 @@ for (const [what, changed] of [
     json({ redirect_uris: ['https://editor.example.com/new'] }, { 'cache-control': 'no-store' }),
   ],
 ] as const satisfies readonly (readonly [string, Answer])[])
-  test(`what a user revokes is asked for again, although the document ${what} at that moment`, async () => {
+  test(`a user is asked again for a revoked consent, although the document ${what} at that moment`, async () => {
     const path = `/revoked-${what.replaceAll(' ', '-')}.json`
     const whole = json({ redirect_uris: [SITE] }, { 'cache-control': 'no-store' })
     answers.set(path, whole)

@@ -167,7 +167,7 @@ test('a client registers with keys only where that is allowed, and with keys tha
   assert.not.ok('jwks' in registered || 'jwks_uri' in registered)
 })
 
-test('a client gets what is supported of what it asks for, and null counts as absent', () => {
+test('a client gets the supported part of its request, and null counts as absent', () => {
   const registered = readRegistration(
     {
       ...ok,
@@ -303,7 +303,7 @@ test('a network may register one client a second without affecting others, up to
   assert.not.ok(limit.take('198.51.100.1'))
 })
 
-test('neither a wide IPv6 network nor ten addresses use up what is left for others', () => {
+test('neither a wide IPv6 network nor ten addresses use up the limit of others', () => {
   const ipv6 = (host: number, group: string) => `2001:db8:1:${group}${host.toString(16).padStart(2, '0')}::1`
   const floods: Readonly<Record<string, (host: number) => string>> = {
     'a /64': (host) => `2001:db8:1:1::${host.toString(16)}`,

@@ -165,7 +165,7 @@ test('pages from before signing out, or before another user signed in, no longer
   assert.ok(await alice.works())
 })
 
-test('each sign-in has a session of its own: one that was planted, or there before, ends', async () => {
+test('each sign-in gets a new session: a planted or earlier one ends', async () => {
   const alice = await person('alice')
   const mallory = await person('mallory')
   const planted = cookiesOf(mallory.agent)['portico-account'] as string

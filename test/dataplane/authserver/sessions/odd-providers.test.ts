@@ -7,7 +7,7 @@ import { oauth2Upstream, startOAuth2Provider, writeSecret } from '../../../suppo
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
-test('if each login is a user of its own, there is no sign-in', async () => {
+test('if each login is a new user, there is no sign-in', async () => {
   const provider = await startOAuth2Provider()
   const server = await startAuthServer({
     authServer: { upstreamProviders: [oauth2Upstream('code', provider)] },

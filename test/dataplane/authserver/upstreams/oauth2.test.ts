@@ -232,7 +232,7 @@ test('with several providers each has its own callback, which accepts no code of
   }
 })
 
-test('if nothing identifies the user, each login is a user of its own and asks for consent', () =>
+test('if nothing identifies the user, each login is a new user and asks for consent', () =>
   withGateway({}, {}, async (server, client) => {
     const first = await client.login()
     const second = await client.login()

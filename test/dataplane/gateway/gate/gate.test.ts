@@ -682,7 +682,7 @@ test('two gateways with the same registry show the same', async () => {
   await registry.close()
 })
 
-test('a session sees what its caller sees, also after a change, and its stream tells of nothing else', async () => {
+test('a session sees what its caller sees, also after a change, and its stream reports nothing else', async () => {
   const it = await gated([rowOf('one', one), rowOf('two', two)])
   const authorization = `Bearer ${await tokenOf(ONE)}`
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }

@@ -58,7 +58,7 @@ async function searched(model = 'm') {
 }
 const vectorsFile = () => join(folder.path, 'embeddings.sqlite')
 
-test('a restarted gateway makes vectors only for a model that it had none of', async () => {
+test('a restarted gateway computes vectors only for a model without stored ones', async () => {
   assert.equal(await searched(), { asked: 3, kept: 'disk' })
   assert.equal(await searched(), { asked: 0, kept: 'disk' })
   assert.equal(await searched('other'), { asked: 3, kept: 'disk' })

@@ -52,7 +52,7 @@ const read = async (path = GATE) =>
 const names = (rows: readonly Row[]) => rows.map(({ name, version }) => `${name}@${version}`)
 const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
-// Without its host this would be another image, owned by whoever has the name on Docker Hub.
+// Without its host this would be another image: that of the name's owner on Docker Hub.
 const elsewhere = { registryBaseUrl: 'https://ghcr.io', identifier: 'acme/elsewhere', version: '1.0.0' }
 // A publisher may write anything into a document, but that makes it no object of the cluster.
 const object = { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' }

@@ -60,7 +60,7 @@ test('a configuration without text of several lines is not left to the library',
   assert.is(blockYaml({ text: 'two\nlines' }), undefined)
 })
 
-test('what is no JSON data is left to the library', () => {
+test('values that are not JSON data are left to the library', () => {
   for (const value of [
     new Date(0),
     new Map([['a', 1]]),

@@ -87,7 +87,7 @@ test('a volume can get another source if its own is set to null', () => {
   assert.equal(template.spec['volumes'], [{ name: 'tmp', persistentVolumeClaim: claim }])
 })
 
-test('neither what is given nor what it is merged over is changed', () => {
+test('a merge changes neither of its arguments', () => {
   const under = base()
   const patch = { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: '1024Mi' } } }] } }
   mergePodTemplate(under, patch, {}, [])

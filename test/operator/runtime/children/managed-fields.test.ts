@@ -93,7 +93,7 @@ test('metadata of others stays theirs, all else becomes ours', () => {
   ])
 })
 
-test('ranges that somebody has set go with the type that they are for', () => {
+test('a user’s ranges are removed with the type that they are for', () => {
   const ranges = { 'f:spec': { 'f:loadBalancerSourceRanges': {} } }
   const spec = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] }
   const live = { ...service(80, [ours, { ...entry('bob', {}), fieldsV1: ranges }]), spec }

@@ -140,7 +140,7 @@ test('an object that changes while its children are written is planned again, an
   assert.is(parts.queue.depth, 0)
 })
 
-test('a child that somebody changes while others are written is corrected before the status is written', async () => {
+test('a child that is changed while others are written is corrected before the status is written', async () => {
   let isEdited = false
   const { of, plans, writes, work } = running(({ what, object }, { observers }) => {
     if (what !== 'Deployment' || isEdited) return
@@ -217,7 +217,7 @@ test('an object that another finalizer holds under deletion is reported as termi
   }
 })
 
-test('a finalizer that is refused is reported and tried again, and what is planned comes about', async () => {
+test('a refused finalizer is reported and tried again, and the planned children are written', async () => {
   let answer: Error | undefined = new ApiError(403, 'Forbidden', 'a policy: not by you')
   const { of, work } = running(undefined, async () => {
     if (answer) throw answer

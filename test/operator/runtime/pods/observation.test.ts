@@ -146,7 +146,7 @@ test('pods that ended as a whole are no trouble of those that take their place',
   assert.is(observeWorkload(deployment({}), [evicted, restarted]).reason, 'CrashLoopBackOff')
 })
 
-test('what a kubelet says against the pods before is told of a pod that has not begun', () => {
+test('a kubelet’s error about earlier pods is reported for a pod that has not started', () => {
   const next = pod({}, { creationTimestamp: at(9) })
   const told = observeWorkload(deployment({}), [
     failed(3, 'NodeAffinity'),

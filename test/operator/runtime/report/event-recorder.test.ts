@@ -20,7 +20,7 @@ test('an event has no query and no password of a URL, even if it is cut', async 
   assert.match(written[1]?.note ?? '', 'https://host/mcp is away')
 })
 
-test('the event of an object with the longest of names has a name of its own', async () => {
+test('each event of an object with the longest possible name gets its own name', async () => {
   const written: { metadata: { name: string }; regarding: { name: string } }[] = []
   const create = async (_resource: unknown, _namespace: string, body: (typeof written)[number]) =>
     void written.push(body)

@@ -48,7 +48,7 @@ test('everything else has a free port, and the same one in the next run', async 
   assert.equal(next.toJSON(), {})
 })
 
-test('a remembered port that somebody else has is replaced; one that is its own stays', async () => {
+test('a remembered port that another process uses is replaced; its own port stays', async () => {
   const holder = createServer()
   await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve))
   const { port } = holder.address() as { port: number }
