@@ -50,6 +50,13 @@ export class BackendFailure extends Error {
   }
 }
 
+/** The failure of a request whose answer has no room in the backend's share of memory. */
+export class NoRoom extends BackendFailure {
+  constructor() {
+    super('backend_failed', 'its answers take too much memory at the moment')
+  }
+}
+
 export function connectionFailure(error: unknown): BackendFailure {
   if (error instanceof BackendFailure) return error
   if (error instanceof AddressRefused) return refusedAddress(error)

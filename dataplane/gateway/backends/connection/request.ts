@@ -3,7 +3,7 @@ import { Reservation, type Share } from '../../../server/budget.ts'
 import { AnswerScanner, isOtherId } from '../../mcp/answer-scanner.ts'
 import { memberText, parseJson } from '../../mcp/json.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
-import { BackendFailure, connectionFailure } from './failure.ts'
+import { BackendFailure, connectionFailure, NoRoom } from './failure.ts'
 import {
   type AnswerHead,
   describeDetail,
@@ -180,7 +180,7 @@ class OwnRequest implements AnswerOwner {
     this.#size += bytes.length
     if (this.#size > LARGEST) this.#giveUp(new BackendFailure('backend_failed', 'the answer is too large'))
     else if (this.#held.resize(this.#size)) this.#parts.push(bytes)
-    else this.#giveUp(new BackendFailure('backend_failed', 'its answers take too much memory at the moment'))
+    else this.#giveUp(new NoRoom())
     return true
   }
 

@@ -3,7 +3,7 @@ import { runInSlices } from '../../limits/slices.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { declaredSkills, entryTexts } from '../../mcp/skills.ts'
 import type { Backend } from '../backend/backend.ts'
-import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure, NoRoom } from '../connection/failure.ts'
 import { type BackendAnswer, readResult } from '../connection/request.ts'
 import { isKnownBy, METHOD_NOT_FOUND } from '../connection/session-check.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
@@ -151,7 +151,8 @@ async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promis
   const notes: EntryNote[] = []
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
-    const answer = await ask(cursor)
+    const answer = await unlessFull(ask(cursor), page)
+    if (answer === undefined) break
     readResult(answer)
     const read = readPage(backend, answer.text, room)
     for (const tool of read.items) tools.push(tool)
@@ -162,6 +163,16 @@ async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promis
   }
   room.end()
   return { tools, notes }
+}
+
+/** Returns a page; undefined if there is no room for it beside those before. Rejects if there is none for the first. */
+async function unlessFull(answer: Promise<BackendAnswer>, page: number): Promise<BackendAnswer | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (page > 0 && error instanceof NoRoom) return undefined
+    throw error
+  }
 }
 
 function readPage(backend: Backend, text: string, room: ListRoom) {
@@ -241,7 +252,8 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
   const { pages, read: readItems } = createReader(backend, kind)
   let cursor: string | undefined
   for (let page = 0; page < pages; page++) {
-    const answer = await askPage(backend, listForms[kind].method, cursor)
+    const answer = await unlessFull(askPage(backend, listForms[kind].method, cursor), page)
+    if (answer === undefined) break
     readResult(answer)
     const read = readItems(answer.text)
     for (const item of read.items) items.push(item)
