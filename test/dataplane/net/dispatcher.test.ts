@@ -1,10 +1,10 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, LookupFunction } from 'node:net'
+import { type AddressInfo, createServer as createRawServer, type LookupFunction } from 'node:net'
 import { join } from 'node:path'
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { type Dispatcher, request } from 'undici'
+import { type Dispatcher, errors, request } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { AddressRefused, type ConnectOptions, createDispatcher, guardedLookup } from '../../../dataplane/net/connect.ts'
@@ -45,6 +45,32 @@ const failure = (promise: Promise<unknown>): Promise<Error & { code?: string }> 
     () => assert.unreachable('it was let through') as never,
     (error) => error,
   )
+
+test('headers and trailers without end cost one error, however many come at once', async () => {
+  const { prototype } = errors.HeadersOverflowError
+  let made = 0
+  const set = function (this: object, value: string) {
+    made++
+    Object.defineProperty(this, 'code', { value, writable: true })
+  }
+  Object.defineProperty(prototype, 'code', { configurable: true, set })
+  cleanups.push(() => Reflect.deleteProperty(prototype, 'code'))
+  const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n'
+  for (const beginning of [head, `${head}\r\n0\r\n`]) {
+    const server = createRawServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => socket.write(`${beginning}${'a: b\r\n'.repeat(1_000_000)}`))
+      cleanups.push(() => socket.destroy())
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    cleanups.push(() => server.close())
+    const { port } = server.address() as AddressInfo
+    made = 0
+    const error = await failure(get(`http://127.0.0.1:${port}`, { allowPrivateIP: true }))
+    assert.is(error.code, 'UND_ERR_HEADERS_OVERFLOW')
+    assert.is(made, 1)
+  }
+})
 
 test('a connection is used again, and redirects are not followed', async () => {
   const { port, connections } = await serve((_request, response) =>
