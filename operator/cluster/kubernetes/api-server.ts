@@ -302,14 +302,17 @@ export async function* watch<T>(
   })
   if (response.statusCode !== 200) throw parseWatchError(response.statusCode, await response.body.text())
   response.body.setEncoding('utf8')
-  let rest = ''
+  // A large event comes in many chunks, which are looked at once each.
+  let parts: string[] = []
   for await (const chunk of endWhenIdle(response.body as AsyncIterable<string>)) {
-    const lines = (rest + chunk).split('\n')
-    rest = lines.pop() as string
-    for (const line of lines) {
-      if (line === '') continue
-      yield parseEvent<T>(line)
+    const lines = chunk.split('\n')
+    for (const line of lines.slice(0, -1)) {
+      parts.push(line)
+      const event = parts.join('')
+      parts = []
+      if (event !== '') yield parseEvent<T>(event)
     }
+    parts.push(lines.at(-1) as string)
   }
 }
 

@@ -54,9 +54,9 @@ function checkContext(context: Fields): string[] {
 function checkHost(container: Fields): string[] {
   const lifecycle = readFields(container['lifecycle'])
   const handlers = [
-    ...PROBES.map((name) => [name, readFields(container[name])] as const),
-    ...HOOKS.map((name) => [`lifecycle.${name}`, readFields(lifecycle[name])] as const),
-  ]
+    ...PROBES.map((name) => [name, container[name]] as const),
+    ...HOOKS.map((name) => [`lifecycle.${name}`, lifecycle[name]] as const),
+  ].flatMap(([name, handler]) => (isUnset(handler) ? [] : [[name, readFields(handler)] as const]))
   return handlers.flatMap(([name, handler]) =>
     ['httpGet', 'tcpSocket']
       .filter((way) => !isUnset(readFields(handler[way])['host']))
