@@ -206,11 +206,11 @@ export class Conversation {
     if (sent === undefined) return
     this.#answering++
     sent
-      .catch(() => {
-        // The server needs the answer more than the gateway does.
-      })
       .finally(() => {
         this.#answering--
+      })
+      .catch(() => {
+        // The server needs the answer more than the gateway does.
       })
   }
 

@@ -386,9 +386,11 @@ export class BackendSession {
   #respond(opened: Opened, body: string): void {
     this.#answering++
     this.#notify(opened, body)
-      .catch(() => undefined)
       .finally(() => {
         this.#answering--
+      })
+      .catch(() => {
+        // The backend needs the answer more than the gateway does.
       })
   }
 
