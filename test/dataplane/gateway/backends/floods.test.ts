@@ -108,9 +108,11 @@ test('a flood of requests during the gateway’s own requests fails these, and i
       for (const stream of flooded.streams)
         stream.write('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
       await eventually(`${method} again`, () => flooded.backend.calls(method).length > before)
-      const taken = await flooded.taken()
-      assert.ok(taken <= MOST_ANSWERS, `${taken} answers to ${method}`)
       flooded.flooding.clear()
+      const taken = await flooded.taken()
+      // The gateway asks again while it is flooded, and each of these requests has a flood of its own.
+      const floods = flooded.backend.calls(method).length - before
+      assert.ok(taken <= MOST_ANSWERS * floods, `${taken} answers to ${floods} of ${method}`)
       await flooded.hasTools()
     }
     assert.match((await postModern(flooded.gateway.url, 'tools/call', { name: 't' })).text, /"ok"/)
