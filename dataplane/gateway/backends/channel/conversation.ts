@@ -190,12 +190,9 @@ export class Conversation {
     }
   }
 
-  /** Answers a request of the server. One that sends more requests than it takes answers is left. */
+  /** Answers a request of the server, unless as many answers as it may have are still on their way. */
   #respond(text: string): void {
-    if (this.#answering >= MOST_ANSWERS) {
-      this.close()
-      return
-    }
+    if (this.#answering >= MOST_ANSWERS) return
     let sent: Promise<void> | undefined
     try {
       sent = this.#put(text)

@@ -143,7 +143,7 @@ test('a flood of requests on a session’s stream is not answered beyond that', 
   }
 })
 
-test('a server on a channel that floods is left, and opened again', async () => {
+test('a server that floods its channel gets a bounded number of answers, and serves the next call', async () => {
   let calls = 0
   const server = await startSseChannel(({ id, method }, say) => {
     if (method === undefined || id === undefined) return
@@ -155,17 +155,14 @@ test('a server on a channel that floods is left, and opened again', async () => 
     else if (++calls > 1) result(OK_RESULT)
     else for (let own = 0; own < 5_000; own++) say(ping(own))
   })
-  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', ...server.config }] })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', ...server.config, timeout: '1s' }] })
   try {
     await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
     const session = await openSession(gateway.url)
-    assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /"error"/)
+    assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /did not answer in time/)
     const answers = server.heard.filter(({ method }) => method === undefined).length
     assert.ok(answers <= 2 * MOST_ANSWERS, `${answers} answers`)
-    const again = await openSession(gateway.url)
-    await eventually('a call', async () =>
-      (await post(gateway.url, rpc('tools/call', { name: 't' }), again)).text.includes('"ok"'),
-    )
+    assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /"ok"/)
   } finally {
     await gateway.close()
     await server.close()
