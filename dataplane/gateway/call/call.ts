@@ -573,8 +573,9 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
     const { session } = this
     const { backendSession } = this.#upstream
     if (backendSession === undefined) return
-    if (backendSession.isFlooded) {
-      this.#flooded(backendSession)
+    const { flood } = backendSession
+    if (flood !== undefined) {
+      this.#flooded(flood)
       return
     }
     if (!isObject(parseBytes(bytes))) {
@@ -587,13 +588,9 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
   }
 
   /** Ends the call because the backend sends more requests than it takes answers. */
-  #flooded(backendSession: BackendSession): void {
+  #flooded(flood: BackendFailure): void {
     if (this.#state === 'over') return
-    try {
-      backendSession.checkFlood()
-    } catch (error) {
-      this.#fail(connectionFailure(error))
-    }
+    this.#fail(flood)
     this.#stop()
   }
 

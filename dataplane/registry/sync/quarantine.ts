@@ -13,7 +13,7 @@ interface QuarantinedSource {
   readonly ends: number
   /** The end of the quarantine in milliseconds since 1970. 0: the source may be tried at once, alone. */
   readonly until: number
-  /** What happened last, for people. */
+  /** The last event, for people. */
   readonly what: string
 }
 

@@ -176,7 +176,7 @@ function buildFileObject(node: SchemaNode, value: Record<string, unknown>, place
   for (const [name, child] of Object.entries(node.properties ?? {})) {
     const field = value[name]
     if (field === undefined || !isInFiles(child) || isOff(child, field)) continue
-    // Of a union, the other fields are no substitute for the one that is set.
+    // The other fields of a union are no substitute for the one that is set.
     const isRequired = node.required?.includes(name) === true || node.exactlyOne?.includes(name) === true
     const inFile = buildFileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
     if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile

@@ -153,7 +153,7 @@ export class BackendSession {
 
   /** Answers a request that the backend sends during the gateway's own request, which concerns no client. */
   #answerOwn(id: string, bytes: Buffer): void {
-    this.checkFlood()
+    this.#checkFlood()
     this.answer(methodOf(bytes), id)
   }
 
@@ -303,7 +303,7 @@ export class BackendSession {
         if (typeof header === 'string' && header !== '') sessionId = header
       },
       onRequest: (id, bytes) => {
-        this.checkFlood()
+        this.#checkFlood()
         this.#respond({ sessionId, revision: INITIAL, capabilities: {} }, answerText(methodOf(bytes), id))
       },
     })
@@ -372,14 +372,16 @@ export class BackendSession {
     this.send(requestText(this.ownId(), 'resources/subscribe', { uri }))
   }
 
-  /** True while so many answers are on their way to the backend that none of its requests is taken. */
-  get isFlooded(): boolean {
-    return this.#answering >= MOST_ANSWERS
+  /** The failure of a backend that sends more requests than it takes answers, while it does; else undefined. */
+  get flood(): BackendFailure | undefined {
+    if (this.#answering < MOST_ANSWERS) return undefined
+    return new BackendFailure('backend_failed', 'sends more requests than it takes answers')
   }
 
-  /** Throws a BackendFailure if the backend sends more requests than it takes answers. */
-  checkFlood(): void {
-    if (this.isFlooded) throw new BackendFailure('backend_failed', 'sends more requests than it takes answers')
+  /** Throws the failure if there is one. */
+  #checkFlood(): void {
+    const { flood } = this
+    if (flood !== undefined) throw flood
   }
 
   /** Sends an answer to a request of the backend. If it is lost, a backend that needs it does not go on either. */

@@ -52,12 +52,12 @@ export function relayUnsolicited(
   const message = parseBytes(bytes)
   if (!isObject(message)) return
   const { method, id } = message
-  if (isId(id) && method !== undefined && backendSession.isFlooded) return
-  if (isId(id) && method !== undefined)
+  if (isId(id) && method !== undefined) {
+    if (backendSession.flood !== undefined) return
     relayServerRequest({ services, session, backendSession }, JSON.stringify(id), bytes.toString('utf8')).catch(
       (error) => services.faulted(error, 'a request of a backend is not relayed'),
     )
-  else if (isListChanged(method)) {
+  } else if (isListChanged(method)) {
     backendSession.backend.refreshLists()
     if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) notifyToolsChanged(services, session)
   } else if (

@@ -195,7 +195,7 @@ class CatalogReader {
   }
 
   #open(pointer: string): void {
-    // Of two equal members, some parsers take the first and some the last.
+    // Some parsers take the first of two equal members, others the last.
     if (this.#opened.has(pointer)) throw wrongShape(`${pointer} occurs twice`)
     this.#opened.add(pointer)
     if (this.#opened.has('/data') && this.#opened.has('/servers'))
