@@ -67,12 +67,12 @@ function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
   if (!hasItemDefaults(node, false)) return value
   if (Array.isArray(value)) return withDefaults(node, value)
   if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => {
-      const child = childSchema(node, key)
-      return [key, child ? itemsWithDefaults(child, inner) : inner]
-    }),
-  )
+  const given = Object.entries(value)
+  const filled = given.map(([key, inner]): Entry => {
+    const child = childSchema(node, key)
+    return [key, child ? itemsWithDefaults(child, inner) : inner]
+  })
+  return filled.every(([, inner], index) => inner === given[index]?.[1]) ? value : Object.fromEntries(filled)
 }
 
 const complete = new WeakSet<object>()

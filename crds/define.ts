@@ -2,9 +2,9 @@
 import type { Static, TObject, TSchema } from 'typebox'
 import { limits } from './settings/limits.ts'
 import type { CelRule } from './settings/schema.ts'
-import { findReferences, type ReferenceDeclaration } from './walk.ts'
+import { type References, referencesOf } from './walk.ts'
 
-export type { ReferenceDeclaration }
+export type { Reference } from './walk.ts'
 
 interface Column {
   readonly name: string
@@ -32,26 +32,14 @@ export interface KindDeclaration<
   Status extends TSchema = TSchema,
   Kind extends string = string,
 > extends Declared<Spec, Status, Kind> {
-  /** The fields of the spec that name objects of our kinds, derived from the schema. */
-  readonly references: readonly ReferenceDeclaration[]
-  /** The fields of the spec that name Secrets and ConfigMaps, derived from the schema. */
-  readonly coreReferences: readonly ReferenceDeclaration[]
+  /** What the spec names: objects of our kinds, Secrets and ConfigMaps. Derived from the schema. */
+  readonly references: References
 }
-
-const CORE = new Set(['Secret', 'ConfigMap'])
 
 /** Declares a kind and adds the references that its schema marks (`refersTo`). */
 export const defineKind = <Spec extends TObject, Status extends TObject, const Kind extends string>(
   declared: Declared<Spec, Status, Kind>,
-): KindDeclaration<Spec, Status, Kind> => {
-  const references = findReferences(declared.spec)
-  const isCore = ({ kind }: ReferenceDeclaration) => CORE.has(kind)
-  return {
-    ...declared,
-    references: references.filter((reference) => !isCore(reference)),
-    coreReferences: references.filter(isCore),
-  }
-}
+): KindDeclaration<Spec, Status, Kind> => ({ ...declared, references: referencesOf(declared.spec) })
 
 export interface ObjectMeta {
   name: string

@@ -31,15 +31,19 @@ export const splitPointer = (pointer: string): readonly string[] =>
 const isOrdered = (keys: readonly string[]): boolean =>
   keys.every((key, at) => at === 0 || (keys[at - 1] as string) <= key)
 
-/** Sorts the keys of every object by code units, like the API server. Returns the same value if it is sorted. */
-export function inKeyOrder(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    const items = value.map(inKeyOrder)
-    return items.some((item, at) => item !== value[at]) ? items : value
-  }
-  if (!isObject(value)) return value
+function isInKeyOrder(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isInKeyOrder)
+  if (!isObject(value)) return true
   const keys = Object.keys(value)
-  const ordered = isOrdered(keys)
-  const entries = (ordered ? keys : keys.sort()).map((key): [string, unknown] => [key, inKeyOrder(value[key])])
-  return ordered && entries.every(([key, inner]) => inner === value[key]) ? value : Object.fromEntries(entries)
+  return isOrdered(keys) && keys.every((key) => isInKeyOrder(value[key]))
+}
+
+/** Sorts the keys of every object by code units, like the API server. Returns the same value if it is sorted. */
+export const inKeyOrder = (value: unknown): unknown => (isInKeyOrder(value) ? value : sortKeys(value))
+
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys)
+  if (!isObject(value)) return value
+  const keys = Object.keys(value).sort()
+  return Object.fromEntries(keys.map((key) => [key, sortKeys(value[key])]))
 }

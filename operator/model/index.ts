@@ -135,13 +135,12 @@ const insert = <T>(into: Map<string, Bucket<T>>, key: string, order: (a: T, b: T
 const byName = (a: KubernetesObject, b: KubernetesObject) => byText(a.metadata.name, b.metadata.name)
 
 /** Returns every name that the object's spec contains, once each: objects of our kinds, Secrets and ConfigMaps. */
-function findReferences(declaration: KindDeclaration, object: KubernetesObject): readonly ObjectName[] {
-  const found = new Map<string, ObjectName>()
-  const spec = (object['spec'] ?? {}) as never
-  for (const { kind, names } of [...declaration.references, ...declaration.coreReferences]) {
-    for (const name of names(spec)) found.set(`${kind}/${name}`, { kind, name })
-  }
-  return [...found.values()]
+function findReferences({ references }: KindDeclaration, object: KubernetesObject): readonly ObjectName[] {
+  const found = references.find(object['spec']).map(({ kind, name }) => ({ kind, name }))
+  if (found.length < 2) return found
+  const kinds = references.kinds()
+  const once = new Map(found.map((one) => [`${one.kind}/${one.name}`, one]))
+  return [...once.values()].sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || byText(a.name, b.name))
 }
 
 /**

@@ -8,16 +8,15 @@ const CORE = ['Secret', 'ConfigMap']
 function named(kind: string, spec: unknown): Record<string, readonly string[]> {
   const declaration = kindNamed(kind)
   if (!declaration) throw new Error(`no kind ${kind}`)
-  const all = [...declaration.references, ...declaration.coreReferences]
-  const found = all.map((reference) => [String(reference.kind), reference.names(spec as never)] as const)
-  return Object.fromEntries(found.filter(([, names]) => names.length > 0))
+  const found = Object.groupBy(declaration.references.find(spec), (reference) => reference.kind)
+  return Object.fromEntries(
+    Object.entries(found).map(([of, references = []]) => [of, [...new Set(references.map(({ name }) => name))].sort()]),
+  )
 }
 
 test('a reference names one of our kinds, a Secret or a ConfigMap', () => {
-  for (const { kind, references, coreReferences } of Object.values(kinds)) {
-    for (const reference of references) assert.ok(kindNamed(String(reference.kind)), `${kind} -> ${reference.kind}`)
-    for (const reference of coreReferences)
-      assert.ok(CORE.includes(String(reference.kind)), `${kind} -> ${reference.kind}`)
+  for (const { kind, references } of Object.values(kinds)) {
+    for (const named of references.kinds()) assert.ok(kindNamed(named) ?? CORE.includes(named), `${kind} -> ${named}`)
   }
 })
 

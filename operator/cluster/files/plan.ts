@@ -128,10 +128,7 @@ function placeProblems(object: KubernetesObject, problems: readonly Problem[]): 
 
 /** Returns the pointer of the object's first reference to another one. */
 function findReference(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
-  const declaration = kindNamed(object.kind)
-  const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []
-  const [first] = all
-    .filter((reference) => reference.kind === kind)
-    .flatMap(({ places }) => places(object['spec'] as never, name))
-  return first && `/spec${first}`
+  const found = kindNamed(object.kind)?.references.find(object['spec']) ?? []
+  const first = found.find((reference) => reference.kind === kind && reference.name === name)
+  return first && `/spec${first.pointer}`
 }
