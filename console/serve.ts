@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Context } from 'hono'
-import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP } from '../crds/index.ts'
 import { ConfigError } from '../dataplane/config/load.ts'
@@ -17,7 +16,7 @@ import type { Child } from './pages/element.ts'
 import { pageText } from './pages/frame.ts'
 import { loggedInContent, loggedOutContent, loginContent } from './pages/login.ts'
 import { ClusterPlaces, REFUSED } from './places/cluster.ts'
-import { PlaceError, type Viewer } from './places/place.ts'
+import { PlaceError } from './places/place.ts'
 import { Prometheus } from './places/prometheus.ts'
 import { LoginSessions } from './session/login.ts'
 import { OidcClient } from './session/oidc.ts'
@@ -31,7 +30,6 @@ interface PodConsoleOptions {
 }
 
 const CA_FILE = '/etc/portico/ca/ca.crt'
-const MOST_CLIENTS = 100
 
 /** Returns the API server's address and CA, from the configuration or else from the usual environment of a pod. */
 function findCluster(
@@ -50,57 +48,31 @@ function findCluster(
   return { name: 'cluster', server, caFile }
 }
 
-/** The API server clients, one for each token. The console has no credential of its own. */
+/**
+ * The connections to the API server, which all viewers share: each request carries the token of its viewer. The console
+ * has no credential of its own.
+ */
 class ApiClients {
-  readonly #clients: LRUCache<string, { readonly config: PooledKubeConfig; readonly api: ApiServer }>
-  readonly #cluster: ReturnType<typeof findCluster>
+  readonly #config = new PooledKubeConfig()
 
   constructor(cluster: ReturnType<typeof findCluster>) {
-    this.#cluster = cluster
-    this.#clients = new LRUCache({
-      max: MOST_CLIENTS,
-      // The delay lets requests that still use the client end first.
-      dispose: ({ config }) => setTimeout(() => config.closePool().catch(() => undefined), 60_000).unref(),
-    })
-  }
-
-  for({ id, token }: Pick<Viewer, 'id' | 'token'>): ApiServer {
-    const known = this.#clients.get(id)
-    if (known) return known.api
-    const made = this.#make(token)
-    this.#clients.set(id, made)
-    return made.api
-  }
-
-  /**
-   * Sends a request with a token that is not accepted yet. It uses a separate client, so that strangers evict no cached
-   * one.
-   */
-  async once<T>(token: string, ask: (api: ApiServer) => Promise<T>): Promise<T> {
-    const { config, api } = this.#make(token)
-    try {
-      return await ask(api)
-    } finally {
-      await config.closePool()
-    }
-  }
-
-  #make(token: string | undefined) {
-    const config = new PooledKubeConfig()
-    // The client library requires this for a server on plain http, which is allowed on loopback only and has no TLS to
-    // verify.
-    const cluster = { skipTLSVerify: this.#cluster.server.startsWith('http:'), ...this.#cluster }
-    config.loadFromOptions({
-      clusters: [cluster],
-      users: [{ name: 'viewer', ...(token !== undefined && { token }) }],
+    this.#config.loadFromOptions({
+      // The client library requires this for a server on plain http, which is allowed on loopback only and has no TLS to
+      // verify.
+      clusters: [{ skipTLSVerify: cluster.server.startsWith('http:'), ...cluster }],
+      users: [{ name: 'viewer' }],
       contexts: [{ name: 'console', cluster: 'cluster', user: 'viewer' }],
       currentContext: 'console',
     })
-    return { config, api: new ApiServer(config, 'portico-console') }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#clients.values()].map(({ config }) => config.closePool()))
+  /** Returns the client that sends this token. */
+  for(token: string | undefined): ApiServer {
+    return new ApiServer(this.#config, 'portico-console', token)
+  }
+
+  close(): Promise<void> {
+    return this.#config.closePool()
   }
 }
 
@@ -146,7 +118,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     config,
     seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),
     oidc: own && new OidcClient(own, config.publicUrl),
-    whoIs: (token) => clients.once(token, (api) => whoIs(api, refusal)),
+    whoIs: (token) => whoIs(clients.for(token), refusal),
     pages: {
       tokenForm: (c, to, message) => page(c, 'Log in', loginContent(to, message)),
       loggedIn: (c, to) => page(c, 'Logged in', loggedInContent(to)),
@@ -157,7 +129,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     title: 'cluster',
     group: config.apiGroup ?? DEFAULT_GROUP,
     namespaces: config.namespaces,
-    apiFor: (viewer) => clients.for(viewer),
+    apiFor: ({ token }) => clients.for(token),
     reach: 'address',
     close: () => clients.close(),
   })

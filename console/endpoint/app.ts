@@ -8,7 +8,7 @@ import type { HostNames } from '../../dataplane/server/hosts.ts'
 import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
 import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
-import { type Child, h, toTree, visible } from '../pages/element.ts'
+import { type Child, h, toTrees, visible } from '../pages/element.ts'
 import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
@@ -175,7 +175,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
   if (form === 'view' && given !== undefined)
     return streamAnswer(c, async (running) => {
       const { content } = await page(visitWith(running))
-      return { tree: toTrees([notes(world), content]) }
+      return { tree: contentTrees([notes(world), content]) }
     })
   const visit = visitWith({ signal: c.req.raw.signal, onProgress: () => undefined })
   return answer(c, await page(visit), world, frameOf)
@@ -245,7 +245,7 @@ function answer(
   }
   const value =
     form === 'view'
-      ? { title: pageTitle(title), tree: toTrees([notes(world), content]) }
+      ? { title: pageTitle(title), tree: contentTrees([notes(world), content]) }
       : { facts, asOf: new Date(asOf).toISOString(), cut, notReadable }
   const etag = `"${hash('sha256', JSON.stringify(form === 'view' ? value : { facts, cut, notReadable }), 'hex').slice(0, 32)}"`
   c.header('etag', etag)
@@ -254,7 +254,7 @@ function answer(
   return c.body(JSON.stringify(value), status)
 }
 
-const toTrees = (content: Child) => h('main', {}, content).children.map(toTree)
+const contentTrees = (content: Child) => toTrees(h('main', {}, content))
 
 /** Returns the notes that facts are old, cut, or incomplete. */
 function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: WorldNotes): Child {

@@ -5,6 +5,7 @@ import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
 import { type AuditedCall, listDenied, parseCall } from '../facts/calls.ts'
 import { declaredRegistries } from '../facts/catalog.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
+import { readListQuery } from '../facts/list.ts'
 import { mapFacts } from '../facts/map.ts'
 import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
 import { sourceFacts } from '../facts/source.ts'
@@ -32,6 +33,8 @@ const requirePart = (visit: Visit, part: string) => {
   return object
 }
 
+const readMapList = ({ c, query }: Visit) => ({ path: c.req.path, start: Number(readListQuery(query).cursor) })
+
 /** Shows the whole map. */
 export const map: Page = async (visit) => {
   const { reports } = await askGateways(visit)
@@ -39,7 +42,7 @@ export const map: Page = async (visit) => {
     ns: (visit.query('ns') ?? '').slice(0, 253),
     outside: visit.query('outside') === 'yes',
   })
-  return { title: 'Map', facts, content: mapPage(facts) }
+  return { title: 'Map', facts, content: mapPage(facts, readMapList(visit)) }
 }
 
 /** Shows the map around one object. */
@@ -53,7 +56,7 @@ export const workloadMap: Page = async (visit) => {
     center: id,
   })
   const head = await buildHead(visit, object)
-  const content = [workloadHead(head, 'map'), mapDrawing(facts)]
+  const content = [workloadHead(head, 'map'), mapDrawing(facts, readMapList(visit))]
   return { title: `${id.name}: map`, facts: { ...head, ...facts }, content }
 }
 

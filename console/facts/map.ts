@@ -28,7 +28,7 @@ export interface MapFacts {
   readonly edges: readonly Edge[]
   readonly width: number
   readonly height: number
-  /** The number of objects in folded namespaces. */
+  /** The number of objects that are not drawn: in folded namespaces, or beyond the bound in a chosen one. */
   readonly folded: number
   readonly namespaces: readonly string[]
   readonly ns: string
@@ -115,16 +115,19 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
   const everything = listSubjects(objects, reports)
   const namespaces = [...new Set(everything.map(({ namespace }) => namespace))]
   const wanted = everything.filter(({ namespace }) => query.ns === '' || namespace === query.ns)
-  const pairsOfAll = pairsIn(objects, wanted, query.outside)
-  const near = query.center && around(query.center, pairsOfAll)
+  const near = query.center && around(query.center, pairsIn(objects, wanted, query.outside))
   const all = near === undefined ? wanted : wanted.filter((one) => near.has(formatKey(one)))
-  const open = all.length > MOST_BOXES ? shownNamespaces(all) : undefined
-  const subjects = (open === undefined ? all : all.filter(({ namespace }) => open.has(namespace))).slice(0, MOST_BOXES)
+  const open = all.length > MOST_BOXES && query.ns === '' ? shownNamespaces(all) : undefined
+  const shown = open === undefined ? all : all.filter(({ namespace }) => open.has(namespace))
+  const subjects = shown.slice(0, MOST_BOXES)
   const nodes = new Map<string, Node>()
   for (const subject of subjects) addNode(nodes, buildBox(subject), findRank(subject.kind))
   for (const [namespace, { length }] of foldedIn(all, open)) addNode(nodes, foldedBox(namespace, length), 0)
-  const edges = pairsOfAll.filter(([from, to]) => nodes.has(formatKey(from)) || nodes.has(formatKey(to)))
-  const lines = edges.flatMap((pair) => buildLine(nodes, pair, near))
+  // References stay in a namespace, so none leads out of a folded one. Objects beyond the bound have no box.
+  const isDrawn = (id: ObjectId) => nodes.has(formatKey(id)) || !objects.get(id.kind, id.namespace, id.name)
+  const pairs = pairsIn(objects, subjects, query.outside)
+  const drawn = shown.length > subjects.length ? pairs.filter((pair) => pair.every(isDrawn)) : pairs
+  const lines = drawn.flatMap((pair) => buildLine(nodes, pair, near))
   const columns = arrange(nodes)
   const placed = [...nodes.values()].flatMap(({ box, rank, y }) =>
     box ? [{ ...box, x: computeX(rank), y: MARGIN + y }] : [],

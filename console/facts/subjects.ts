@@ -44,27 +44,53 @@ export function membersByName(objects: ObjectIndex, gateway: KubernetesObject): 
   )
 }
 
+const NO_MEMBERS: ReadonlyMap<string, ObjectId> = new Map()
+
 function collectViews(objects: ObjectIndex, gateways: readonly KubernetesObject[], reports: ReportsByObject) {
   const seen = new Map<string, GatewayView>()
   for (const gateway of gateways) {
-    const members = membersByName(objects, gateway)
-    for (const backend of findBackends(gateway, reports)) {
+    const backends = findBackends(gateway, reports)
+    const members = backends.length === 0 ? NO_MEMBERS : membersByName(objects, gateway)
+    for (const backend of backends) {
       const member = members.get(backend.name)
-      if (member === undefined) continue
-      const before = seen.get(formatKey(member))
-      if (before === undefined) {
-        seen.set(formatKey(member), { gateways: [gateway.metadata.name], tools: backend.tools ?? 0, worst: backend })
-        continue
-      }
-      before.gateways.push(gateway.metadata.name)
-      before.tools += backend.tools ?? 0
-      if (byState(backend.state, before.worst.state) < 0) before.worst = backend
+      if (member !== undefined) addView(seen, formatKey(member), gateway.metadata.name, backend)
     }
   }
   return seen
 }
 
-const worst = (...states: readonly State[]): State => [...states].sort(byState)[0] as State
+function addView(seen: Map<string, GatewayView>, member: string, gateway: string, backend: Backend): void {
+  const before = seen.get(member)
+  if (before === undefined) {
+    seen.set(member, { gateways: [gateway], tools: backend.tools ?? 0, worst: backend })
+    return
+  }
+  before.gateways.push(gateway)
+  before.tools += backend.tools ?? 0
+  if (byState(backend.state, before.worst.state) < 0) before.worst = backend
+}
+
+const chooseWorse = (one: State, other: State): State => (byState(one, other) <= 0 ? one : other)
+
+/** An object as it is without the reports of pods: all that its own status tells. */
+interface OwnFacts {
+  readonly key: string
+  readonly subject: Subject
+}
+
+/** The facts by object. A changed object is another object, so they stay true. */
+const ownFacts = new WeakMap<KubernetesObject, OwnFacts>()
+
+function findOwnFacts(object: KubernetesObject): OwnFacts {
+  const known = ownFacts.get(object)
+  if (known !== undefined) return known
+  const id = identify(object)
+  const backends = readStatusBackends(object).length
+  const subject = { ...id, ...judgeObject(object), gateways: [], tools: 0, backends, href: buildPath(id) }
+  const facts = { key: formatKey(id), subject }
+  ownFacts.set(object, facts)
+  return facts
+}
 
 /**
  * Returns every object with its state, from its own conditions and, for members of groups, from the reports of
@@ -78,26 +104,24 @@ export function listSubjects(objects: ObjectIndex, reports: ReportsByObject): re
     reports,
   )
   return all.map((object) => {
-    const id = identify(object)
-    const { state, troubles } = judgeObject(object)
-    const view = seen.get(formatKey(id))
-    const ofBackend = view && backendTrouble(view.worst)
-    const isUnknown = state === 'unknown' && view !== undefined
-    return {
-      ...id,
-      state:
-        ofBackend && view
-          ? worst(state === 'unknown' ? 'well' : state, view.worst.state)
-          : isUnknown
-            ? view.worst.state
-            : state,
-      troubles: ofBackend ? [...troubles, ofBackend] : troubles,
-      gateways: view?.gateways ?? [],
-      tools: view?.tools ?? 0,
-      backends: findBackends(object, reports).length,
-      href: buildPath(id),
-    }
+    const { key, subject } = findOwnFacts(object)
+    const view = seen.get(key)
+    const backends = reports.has(key) ? findBackends(object, reports).length : subject.backends
+    if (view === undefined) return backends === subject.backends ? subject : { ...subject, backends }
+    return { ...subject, ...mergeView(subject, view), backends }
   })
+}
+
+/** Returns what gateways' reports change about a member of their groups. */
+function mergeView({ state, troubles }: Subject, { gateways, tools, worst }: GatewayView): Partial<Subject> {
+  const ofBackend = backendTrouble(worst)
+  if (ofBackend === undefined) return { state: state === 'unknown' ? worst.state : state, gateways, tools }
+  return {
+    state: chooseWorse(state === 'unknown' ? 'well' : state, worst.state),
+    troubles: [...troubles, ofBackend],
+    gateways,
+    tools,
+  }
 }
 
 /** Returns one object, which must exist, with its state as in `listSubjects`. */

@@ -6,10 +6,27 @@
 export interface Element {
   readonly tag: string
   readonly attributes: Readonly<Record<string, string>>
-  readonly children: readonly (Element | string)[]
+  readonly children: readonly Node[]
 }
 
-export type Child = Element | string | number | false | null | undefined | readonly Child[]
+/** Elements that are made while the page is written, so that no long list of them is in memory. */
+class Each {
+  readonly make: () => Iterable<Element>
+
+  constructor(make: () => Iterable<Element>) {
+    this.make = make
+  }
+}
+
+type Node = Element | Each | string
+
+export type Child = Element | Each | string | number | false | null | undefined | readonly Child[]
+
+/** Renders each item of a list that may be long. */
+export const each = <T>(items: Iterable<T>, render: (item: T) => Element): Each =>
+  new Each(function* elements() {
+    for (const item of items) yield render(item)
+  })
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>
 
@@ -32,8 +49,11 @@ const INVISIBLE = new RegExp(
   'gu',
 )
 
-/** Matches texts in which every character is visible. They are common, and INVISIBLE is slow. */
-const ASCII = /^[\t\n\x20-\x7e]*$/
+/**
+ * Matches texts of common characters that are visible: ASCII, Latin letters, punctuation, arrows and signs. INVISIBLE is
+ * slow.
+ */
+const VISIBLE = /^[\t\n\x20-\x7e\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u205e\u2190-\u23ff\u2500-\u27bf]*$/
 
 const formatCode = (character: string): string =>
   character === '\n' || character === '\t'
@@ -46,7 +66,7 @@ const formatCode = (character: string): string =>
  */
 export function visible(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text
-  return ASCII.test(cut) ? cut : cut.replace(INVISIBLE, formatCode)
+  return VISIBLE.test(cut) ? cut : cut.replace(INVISIBLE, formatCode)
 }
 
 /** Attributes that are sent back or copied unchanged. They are not displayed. */
@@ -57,13 +77,17 @@ const LEADING: ReadonlySet<string> = new Set(['href', 'src', 'action', 'formacti
 const INSTALLS =
   /^(?:vscode:mcp\/install\?|cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install\?|goose:\/\/extension\?)/
 
+/** Matches the common paths: a slash, no second one behind it, then ASCII without controls and backslashes. */
+const PLAIN_PATH = /^\/(?!\/)[\x20-\x5b\x5d-\x7e]*$/
+
 /**
  * Tells whether a page may contain a link: to a path of this console, a part of the page, http(s), or a client's
  * install dialog.
  */
 export function isSafeLink(target: string): boolean {
   if (/^[#?]/.test(target)) return true
-  if (target.startsWith('/')) return !/^\/[/\\]/.test(target) && !/[\p{Cc}\\]/u.test(target)
+  if (target.startsWith('/'))
+    return PLAIN_PATH.test(target) || (!/^\/[/\\]/.test(target) && !/[\p{Cc}\\]/u.test(target))
   if (INSTALLS.test(target)) return true
   const { protocol, username } = URL.parse(target) ?? { protocol: '', username: '' }
   return /^https?:\/\//i.test(target) && (protocol === 'https:' || protocol === 'http:') && username === ''
@@ -75,29 +99,34 @@ export function isSafeLink(target: string): boolean {
  */
 export function h(tag: string, attributes: Attributes = {}, ...children: readonly Child[]): Element {
   const kept: Record<string, string> = {}
-  for (const [name, value] of Object.entries(attributes)) {
+  for (const name in attributes) {
+    const value = attributes[name]
     if (value === undefined || value === false) continue
-    const text = value === true ? '' : String(value)
+    if (typeof value === 'number') {
+      kept[name] = String(value)
+      continue
+    }
+    const text = value === true ? '' : value
     if (LEADING.has(name) && !isSafeLink(text)) continue
     kept[name] = EXACT.has(name) ? text : visible(text)
   }
+  const found: Node[] = []
   // The content of a text area is sent back, so it stays unchanged too.
-  return { tag, attributes: kept, children: flat(children, tag === 'textarea' ? String : visible) }
+  flatten(children, tag === 'textarea' ? String : visible, found)
+  return { tag, attributes: kept, children: found }
 }
 
-function flat(children: readonly Child[], shown: (text: string) => string): (Element | string)[] {
-  const found: (Element | string)[] = []
+function flatten(children: readonly Child[], shown: (text: string) => string, into: Node[]): void {
   for (const child of children) {
     if (child === false || child === null || child === undefined || child === '') continue
-    if (typeof child === 'string') found.push(shown(child))
-    else if (typeof child === 'number') found.push(String(child))
-    else if (isList(child)) found.push(...flat(child, shown))
-    else found.push(child)
+    if (typeof child === 'string') into.push(shown(child))
+    else if (typeof child === 'number') into.push(String(child))
+    else if (isList(child)) flatten(child, shown, into)
+    else into.push(child)
   }
-  return found
 }
 
-const isList = (child: Element | readonly Child[]): child is readonly Child[] => Array.isArray(child)
+const isList = (child: Element | Each | readonly Child[]): child is readonly Child[] => Array.isArray(child)
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -112,10 +141,15 @@ const escaped = (text: string): string =>
 const VOID: ReadonlySet<string> = new Set(['br', 'hr', 'img', 'input', 'link', 'meta'])
 
 /** Converts a tree to HTML. Every text and attribute is escaped. */
-export function htmlText(node: Element | string): string {
+export function htmlText(node: Node): string {
   if (typeof node === 'string') return escaped(node)
+  let html = ''
+  if (node instanceof Each) {
+    for (const element of node.make()) html += htmlText(element)
+    return html
+  }
   const { tag, attributes, children } = node
-  let html = `<${tag}`
+  html += `<${tag}`
   for (const name in attributes) html += ` ${name}="${escaped(attributes[name] as string)}"`
   html += '>'
   if (VOID.has(tag)) return html
@@ -130,4 +164,10 @@ export type Tree = string | readonly [string, Readonly<Record<string, string>>, 
 
 /** Converts a tree for `JSON.stringify`. */
 export const toTree = (node: Element | string): Tree =>
-  typeof node === 'string' ? node : [node.tag, node.attributes, ...node.children.map(toTree)]
+  typeof node === 'string' ? node : [node.tag, node.attributes, ...toTrees(node)]
+
+/** Converts the children of an element for `JSON.stringify`. */
+export const toTrees = ({ children }: Element): readonly Tree[] =>
+  children.flatMap((child): readonly Tree[] =>
+    child instanceof Each ? [...child.make()].map(toTree) : [toTree(child)],
+  )

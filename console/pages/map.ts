@@ -1,6 +1,6 @@
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { describeKind } from '../facts/object-id.ts'
-import { type Child, type Element, h, visible } from './element.ts'
+import { type Child, type Element, each, h, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
 /** The number of characters that fit into a box. */
@@ -32,12 +32,12 @@ function box(one: Box): Element {
     h(
       'svg',
       { x: one.x + 12, y: one.y, width: BOX.width - 20, height: BOX.height },
-      h('text', { x: 0, y: 19 }, `${chooseSign(one)} ${cut(one.name)}`),
-      h('text', { x: 0, y: 36, class: 'kind' }, cut(describeKind(one.kind))),
+      h('text', { y: 19 }, `${chooseSign(one)} ${cut(one.name)}`),
+      h('text', { y: 36, class: 'kind' }, cut(describeKind(one.kind))),
     ),
   ]
-  const group = h('g', { class: `box ${one.state}`, 'data-key': one.key }, ...content)
-  return one.href === null ? group : h('a', { href: one.href, 'data-key': `a ${one.key}` }, group)
+  const attributes = { class: `box ${one.state}`, 'data-key': one.key }
+  return one.href === null ? h('g', attributes, ...content) : h('a', { ...attributes, href: one.href }, ...content)
 }
 
 function edge({ points, from, to }: Edge): Element {
@@ -55,27 +55,46 @@ function edge({ points, from, to }: Edge): Element {
   return h('path', { class: 'edge', d: path, 'data-key': `${from} ${to}` })
 }
 
-/** Renders the drawing, and the same facts as a list below it. */
-export function mapDrawing(facts: MapFacts): Child {
-  if (facts.boxes.length === 0) return empty(h('p', {}, 'There is nothing to draw.'))
-  const names = new Map(facts.boxes.map((one) => [one.key, one]))
-  const leads = Map.groupBy(facts.edges, ({ from }) => from)
+/** The rows of a page of the list below the map. */
+const ROWS = 100
+
+/** The part of the list below the map that a page shows. */
+export interface MapList {
+  /** The path of the page. */
+  readonly path: string
+  /** The number of the first row, from 0. */
+  readonly start: number
+}
+
+/** Renders the drawing, and its facts as a list below it, in pages. */
+export function mapDrawing(facts: MapFacts, { path, start: wanted }: MapList): Child {
+  const { boxes, edges, width, height } = facts
+  if (boxes.length === 0) return empty(h('p', {}, 'There is nothing to draw.'))
+  const names = new Map(boxes.map((one) => [one.key, one]))
+  const leads = Map.groupBy(edges, ({ from }) => from)
   const link = (one: Box) => (one.href === null ? one.name : h('a', { href: one.href }, one.name))
+  const start = Math.min(wanted, Math.floor((boxes.length - 1) / ROWS) * ROWS)
+  const rows = boxes.slice(start, start + ROWS)
+  const isWhole = rows.length === boxes.length
+  const counts = `${boxes.length} boxes, ${edges.length} lines`
   return [
+    facts.ns !== '' &&
+      facts.folded > 0 &&
+      h(
+        'p',
+        {},
+        `${facts.folded} more objects of this namespace are not drawn. `,
+        h('a', { href: `/workloads?${new URLSearchParams({ ns: facts.ns, kind: 'all' })}` }, 'See them in the list'),
+        '.',
+      ),
     h(
       'div',
       { class: 'map', tabindex: 0, role: 'group', 'aria-label': 'Map; the table below has the same content' },
       h(
         'svg',
-        {
-          width: facts.width,
-          height: facts.height,
-          viewBox: `0 0 ${facts.width} ${facts.height}`,
-          'aria-label': 'Map',
-          role: 'group',
-        },
-        facts.edges.map(edge),
-        facts.boxes.map(box),
+        { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-label': 'Map', role: 'group' },
+        each(edges, edge),
+        each(boxes, box),
       ),
     ),
     h('h2', {}, 'As a list'),
@@ -92,14 +111,32 @@ export function mapDrawing(facts: MapFacts): Child {
           },
         },
       ],
-      facts.boxes,
-      { caption: `${facts.boxes.length} boxes, ${facts.edges.length} lines`, key: ({ key }) => key },
+      rows,
+      {
+        caption: isWhole ? counts : `${counts}; rows ${start + 1}–${start + rows.length}`,
+        key: ({ key }) => key,
+      },
     ),
+    !isWhole && listPages(facts, { path, start }),
   ]
 }
 
+/** Renders the links to the rows before and after those that are shown. */
+function listPages({ boxes, ns, outside }: MapFacts, { path, start }: MapList): Element {
+  const buildHref = (cursor: number) =>
+    `${path}?${new URLSearchParams({ ns, ...(outside && { outside: 'yes' }), cursor: String(cursor) })}`
+  const turn = (rel: string, cursor: number, text: string) =>
+    h('a', { class: 'button quiet', rel, href: buildHref(cursor) }, text)
+  return h(
+    'div',
+    { class: 'pages' },
+    start > 0 && turn('prev', Math.max(0, start - ROWS), 'Previous'),
+    start + ROWS < boxes.length && turn('next', start + ROWS, 'Next'),
+  )
+}
+
 /** Renders the page of the whole map. */
-export function mapPage(facts: MapFacts): Child {
+export function mapPage(facts: MapFacts, list: MapList): Child {
   return [
     h('h1', {}, 'Map'),
     h(
@@ -129,7 +166,7 @@ export function mapPage(facts: MapFacts): Child {
       ),
       h('button', {}, 'Show'),
     ),
-    facts.folded > 0 && h('p', {}, `${facts.folded} objects are folded into their namespaces.`),
-    mapDrawing(facts),
+    facts.folded > 0 && facts.ns === '' && h('p', {}, `${facts.folded} objects are folded into their namespaces.`),
+    mapDrawing(facts, list),
   ]
 }

@@ -1,6 +1,6 @@
 /** Parts that several pages use. */
 import type { State, Trouble } from '../facts/verdict.ts'
-import { type Child, type Element, h } from './element.ts'
+import { type Child, type Element, each, h } from './element.ts'
 
 const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
 /** The word of each state. */
@@ -102,7 +102,7 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
       h(
         'tbody',
         { 'data-rows': options.isRead === true ? 'ask' : undefined },
-        rows.map((row) =>
+        each(rows, (row) =>
           h(
             'tr',
             { 'data-key': options.key(row) },

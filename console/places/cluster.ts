@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
-import { type KindDeclaration, kinds, VERSION } from '../../crds/index.ts'
+import { completed, type KindDeclaration, kinds, VERSION } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
 import { buildPath } from '../../operator/cluster/kubernetes/resource.ts'
-import { createWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/object.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
@@ -55,9 +55,15 @@ interface CachedReports {
 
 type Api = ApiServer
 
-interface Listed {
-  readonly objects: readonly KubernetesObject[]
-  readonly isCut: boolean
+/** The result of a list. `forbidden`: the viewer may not list the kind there. `cut`: the list is too long. */
+type Listed = 'whole' | 'cut' | 'forbidden'
+
+/** A reading of a viewer's objects. */
+interface Reading {
+  readonly api: Api
+  readonly reservation: Reservation
+  /** The objects that were read so far. */
+  readonly objects: ObjectIndex
 }
 
 const isForbidden = (error: unknown): boolean => error instanceof ApiError && error.status === 403
@@ -125,28 +131,26 @@ export class ClusterPlaces implements Places {
   }
 
   async #read(viewer: Viewer, reservation: Reservation): Promise<World> {
-    const api = this.#options.apiFor(viewer)
+    const { objects } = createWorld()
+    const reading = { api: this.#options.apiFor(viewer), reservation, objects }
     const asOf = Date.now()
     const all = Object.values(kinds)
+    const isCut = (listed: readonly Listed[]) => listed.includes('cut')
     if (this.#options.isBound !== true) {
-      const whole = await Promise.all(all.map((kind) => this.#list({ api, reservation }, kind, undefined)))
-      if (whole.some((listed) => listed !== undefined)) {
-        const notReadable = all.flatMap(({ plural }, index) => (whole[index] === undefined ? [plural] : []))
-        return buildWorld({ listed: whole, asOf, namespaces: [], notReadable })
+      const listed = await Promise.all(all.map((kind) => this.#list(reading, kind)))
+      if (listed.some((result) => result !== 'forbidden')) {
+        const notReadable = all.flatMap(({ plural }, index) => (listed[index] === 'forbidden' ? [plural] : []))
+        return { objects, cut: isCut(listed), asOf, namespaces: [], notReadable }
       }
     }
-    const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
-    const lists = await Promise.all(
-      found.flatMap((name) => all.map((kind) => this.#list({ api, reservation }, kind, name))),
-    )
+    const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, reading.api)
+    const listed = await Promise.all(found.flatMap((name) => all.map((kind) => this.#list(reading, kind, name))))
     const readable = found.filter((_, index) =>
-      lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
+      listed.slice(index * all.length, (index + 1) * all.length).some((result) => result !== 'forbidden'),
     )
     const notReadable = [...left, ...found.filter((name) => !readable.includes(name))]
-    return {
-      ...buildWorld({ listed: lists, asOf, namespaces: readable, notReadable }),
-      ...(needsNamespaces && { needsNamespaces }),
-    }
+    const world = { objects, cut: isCut(listed), asOf, namespaces: readable, notReadable }
+    return { ...world, ...(needsNamespaces && { needsNamespaces }) }
   }
 
   /**
@@ -171,33 +175,46 @@ export class ClusterPlaces implements Places {
     return { found: named, left: [], needsNamespaces: named.length === 0 }
   }
 
-  /** Lists the objects of a kind; undefined if the viewer may not list them. */
-  async #list(
-    { api, reservation }: { readonly api: Api; readonly reservation: Reservation },
-    { plural, kind }: KindDeclaration,
-    namespace: string | undefined,
-  ): Promise<Listed | undefined> {
+  /** Reads the objects of a kind into the index, in pages. The next page is requested before one is processed. */
+  async #list(reading: Reading, declaration: KindDeclaration, namespace?: string): Promise<Listed> {
+    const { plural, kind } = declaration
     const resource = { group: this.#options.group, version: VERSION, plural, kind }
-    const apiVersion = `${resource.group}/${VERSION}`
-    const objects: KubernetesObject[] = []
+    const readPage = (token?: string) =>
+      reading.api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
+    let count = 0
+    let isCut = false
     try {
-      let token: string | undefined
-      do {
-        const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
-        for (const item of items ?? []) {
-          const object = { ...item, apiVersion, kind, metadata: stripManagedFields(item.metadata) }
-          const size = JSON.stringify(object).length
-          if (!reservation.add(size)) return { objects, isCut: true }
-          objects.push(this.#objects.share(object, size))
-        }
-        token = metadata.continue
-      } while (token && objects.length < MOST_OBJECTS)
-      return { objects, isCut: token !== undefined && token !== '' }
+      let page: ReturnType<typeof readPage> | undefined = readPage()
+      while (page !== undefined) {
+        const { metadata, items }: Awaited<typeof page> = await page
+        count += items?.length ?? 0
+        isCut = Boolean(metadata.continue) && count >= MOST_OBJECTS
+        page = metadata.continue && !isCut ? readPage(metadata.continue) : undefined
+        // It is awaited in the next round, unless the viewer's share is used up in this one.
+        page?.catch(() => undefined)
+        if (!this.#keep(items ?? [], reading, declaration)) return 'cut'
+      }
+      return isCut ? 'cut' : 'whole'
     } catch (error) {
-      if (isForbidden(error)) return undefined
-      if (isNotFound(error)) return { objects: [], isCut: false }
+      if (isForbidden(error)) return 'forbidden'
+      if (isNotFound(error)) return 'whole'
       throw error
     }
+  }
+
+  /** Puts the objects of a page into the index. Returns false if the viewer's share of memory is used up. */
+  #keep(items: readonly KubernetesObject[], { reservation, objects }: Reading, declaration: KindDeclaration): boolean {
+    const { kind } = declaration
+    const apiVersion = `${this.#options.group}/${VERSION}`
+    return items.every((item) => {
+      // Viewers share the completed form, which the index keeps.
+      const read = { ...item, apiVersion, kind, metadata: stripManagedFields(item.metadata) }
+      const object = completed(declaration, read)
+      const size = JSON.stringify(object).length
+      const fits = reservation.add(size)
+      if (fits) objects.put(this.#objects.share(object, size))
+      return fits
+    })
   }
 
   /** Tells whether the viewer has a right in a namespace, by a SelfSubjectAccessReview that is cached for 30 s. */
@@ -438,19 +455,6 @@ function stripManagedFields(metadata: KubernetesObject['metadata']): KubernetesO
   const { managedFields, ...rest } = metadata as { managedFields?: readonly { readonly manager?: string }[] }
   const managers = [...new Set((managedFields ?? []).flatMap(({ manager }) => manager ?? []))]
   return { ...rest, managers } as unknown as KubernetesObject['metadata']
-}
-
-interface WorldParts {
-  readonly listed: readonly (Listed | undefined)[]
-  readonly asOf: number
-  readonly namespaces: readonly string[]
-  readonly notReadable: readonly string[]
-}
-
-function buildWorld({ listed, ...rest }: WorldParts): World {
-  const { objects } = createWorld()
-  for (const list of listed) for (const object of list?.objects ?? []) objects.put(object)
-  return { objects, cut: listed.some((list) => list?.isCut === true), ...rest }
 }
 
 export const REFUSED = 'the API server answers 401: the token has ended, or is not for this cluster'

@@ -64,17 +64,20 @@ export class Worlds {
 
   reserve(): Reservation {
     let taken = 0
+    let isReleased = false
     return {
       get bytes() {
         return taken
       },
       add: (bytes) => {
-        if (taken + bytes > this.#most * SHARE || !this.#make(bytes)) return false
+        // Other lists of a reading that has failed may still arrive.
+        if (isReleased || taken + bytes > this.#most * SHARE || !this.#make(bytes)) return false
         taken += bytes
         this.#held += bytes
         return true
       },
       release: () => {
+        isReleased = true
         this.#held -= taken
         taken = 0
       },

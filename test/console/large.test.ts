@@ -124,6 +124,30 @@ test('67: the map shows at most 500 boxes; the rest is folded by namespace, and 
   assert.is(opened.folded, 0)
 })
 
+test('67: the list below a large map has pages', async () => {
+  const { boxes } = JSON.parse((await large('/map', 'application/json')).text).facts
+  const shown: string[] = []
+  let path = '/map?ns='
+  for (;;) {
+    const { text } = await large(path)
+    const rows = [...text.slice(text.indexOf('<tbody')).matchAll(/<tr data-key="([^"]+)"/g)].map(([, key]) =>
+      String(key),
+    )
+    assert.match(text, `${boxes.length} boxes`)
+    assert.match(text, `rows ${shown.length + 1}–${shown.length + rows.length}`)
+    shown.push(...rows)
+    const [, next] = /rel="next" href="([^"]+)"/.exec(text) ?? []
+    if (next === undefined) break
+    path = next.replaceAll('&amp;', '&')
+  }
+  assert.equal(
+    shown,
+    boxes.map(({ key }: { key: string }) => key),
+  )
+  // A number beyond the last row shows the last page.
+  assert.match((await large('/map?cursor=9999999')).text, `–${boxes.length}<`)
+})
+
 test('68: a list that was cut is said to be cut, on pages and in JSON', async () => {
   const cut = consoleOver(100, true)
   for (const path of ['/', '/workloads', '/map', SERVER]) {

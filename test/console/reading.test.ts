@@ -132,6 +132,25 @@ const keysOf = (selector: string): Promise<string[]> =>
     found.map((one) => (one as unknown as { dataset: { key: string } }).dataset.key).sort(),
   )
 
+test('an object beyond the bound of boxes is not drawn as a missing one', () => {
+  const make = (kind: string, name: string, spec: object) => ({
+    apiVersion: 'portico.dev/v1beta1',
+    kind,
+    metadata: { name, namespace: 'a' },
+    spec,
+  })
+  const servers = Array.from({ length: 600 }, (_, index) =>
+    make('MCPServer', `server-${index}`, { telemetryConfigRef: { name: index === 0 ? 'gone' : 'otel' } }),
+  )
+  const { objects } = fillWorld({ objects: [...servers, make('MCPTelemetryConfig', 'otel', {})] })
+  const { boxes, folded } = mapFacts(objects, new Map(), { ns: 'a', outside: false })
+  assert.equal([boxes.length, folded], [501, 101])
+  assert.equal(
+    boxes.flatMap(({ state, name }) => (state === 'missing' ? name : [])),
+    ['gone'],
+  )
+})
+
 test('the state of an object stands on each of its pages', async () => {
   for (const [path, parts] of [
     [
@@ -194,8 +213,8 @@ test('a box of the map is reachable by keyboard, has a name, and opens its page'
   const key = 'MCPServerEntry/default/far'
   const focused = () => page.evaluate('document.activeElement.dataset?.key ?? ""') as Promise<string>
   await page.focus('.map')
-  for (let step = 0; step < 10 && (await focused()) !== `a ${key}`; step++) await page.keyboard.press('Tab')
-  assert.is(await focused(), `a ${key}`)
+  for (let step = 0; step < 10 && (await focused()) !== key; step++) await page.keyboard.press('Tab')
+  assert.is(await focused(), key)
   const snapshot = await page.accessibility.snapshot({ interestingOnly: true })
   assert.match(JSON.stringify(snapshot), 'remote server default/far: well')
   const outline = (await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')) as string

@@ -63,11 +63,12 @@ export class ApiServer {
   /** Called for each answer with the verb, its HTTP status or `error`, and the seconds to its head. */
   onAnswer: ((verb: string, code: string, seconds: number) => void) | undefined
   readonly #config: PooledKubeConfig
-  readonly #userAgent: string
+  readonly #headers: Readonly<Record<string, string>>
 
-  constructor(config: PooledKubeConfig, userAgent: string) {
+  /** With `token`, requests carry this bearer token in place of the credential of `config`. */
+  constructor(config: PooledKubeConfig, userAgent: string, token?: string) {
     this.#config = config
-    this.#userAgent = userAgent
+    this.#headers = { 'user-agent': userAgent, ...(token !== undefined && { authorization: `Bearer ${token}` }) }
   }
 
   /** Sends one request and returns the undecoded answer, whatever its status. */
@@ -101,7 +102,7 @@ export class ApiServer {
       headers: {
         ...context.getHeaders(),
         accept: options.accept ?? 'application/json',
-        'user-agent': this.#userAgent,
+        ...this.#headers,
         ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
       },
       body: options.body === undefined ? null : JSON.stringify(options.body),

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { SharedObjects } from '../../console/places/worlds.ts'
+import { SharedObjects, Worlds } from '../../console/places/worlds.ts'
 
 const object = (uid?: string, resourceVersion?: string, spec: object = {}) => ({
   apiVersion: 'portico.dev/v1beta1',
@@ -22,6 +22,17 @@ test('equal objects of two lists are stored once, and others stay as they are', 
     [object(undefined, '1'), 100],
   ] as const)
     assert.is(objects.share(other, size), other)
+})
+
+test('objects that arrive after their reading has failed take no memory', () => {
+  const worlds = new Worlds(1_000)
+  for (let count = 0; count < 20; count++) {
+    const failed = worlds.reserve()
+    assert.ok(failed.add(200))
+    failed.release()
+    assert.not(failed.add(200))
+  }
+  assert.ok(worlds.reserve().add(200))
 })
 
 test.run()
