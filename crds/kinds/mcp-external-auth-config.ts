@@ -1,33 +1,20 @@
 import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
-import { authServer } from '../settings/auth/auth-server.ts'
 import {
-  awsSts,
-  bearerToken,
-  crossAppAccess,
-  headerInjection,
-  onBehalfOf,
-  tokenExchange,
-  upstreamInject,
+  blockProperties,
+  type CredentialDeclaration,
+  type CredentialType,
+  credentialTypes,
 } from '../settings/auth/external-auth.ts'
 import { blockFor } from '../settings/rules.ts'
-import { choice, object, Type } from '../settings/schema.ts'
+import { choice, object } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
 
-const OBO = 'on-behalf-of is not supported; use tokenExchange or xaa'
-
-const types = [
-  'tokenExchange',
-  'headerInjection',
-  'bearerToken',
-  'unauthenticated',
-  'embeddedAuthServer',
-  'awsSts',
-  'upstreamInject',
-  'obo',
-  'xaa',
-] as const
-
-const blocks = types.filter((type) => type !== 'unauthenticated')
+const blocks = blockProperties('block')
+const refusedValues = Object.fromEntries(
+  Object.entries<CredentialDeclaration>(credentialTypes).flatMap(([type, { refused }]) =>
+    refused === undefined ? [] : [[type, refused]],
+  ),
+)
 
 export const mcpExternalAuthConfig = defineKind({
   kind: 'MCPExternalAuthConfig',
@@ -39,17 +26,10 @@ export const mcpExternalAuthConfig = defineKind({
   spec: object(
     'How the credential is obtained.',
     {
-      type: choice('gateway', 'Strategy.', types, { refusedValues: { obo: OBO } }),
-      tokenExchange: Type.Optional(tokenExchange),
-      headerInjection: Type.Optional(headerInjection),
-      bearerToken: Type.Optional(bearerToken),
-      embeddedAuthServer: Type.Optional(authServer('proxy')),
-      awsSts: Type.Optional(awsSts),
-      upstreamInject: Type.Optional(upstreamInject),
-      obo: Type.Optional(onBehalfOf({ refused: OBO })),
-      xaa: Type.Optional(crossAppAccess),
+      type: choice('gateway', 'Strategy.', Object.keys(credentialTypes) as CredentialType[], { refusedValues }),
+      ...blocks,
     },
-    { rules: blockFor('type', Object.fromEntries(blocks.map((type) => [type, type]))) },
+    { rules: blockFor('type', Object.fromEntries(Object.keys(blocks).map((type) => [type, type]))) },
   ),
   status: configStatus([...workloadKinds, 'MCPServerEntry'], {}),
 })

@@ -2,10 +2,12 @@ import { decodeJwt } from 'jose'
 import { awsDefaults, ROLE_CLAIM } from '../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../config/check/claim-matcher.ts'
-import type { AwsStsConfig } from '../config/credential.ts'
+import type { CredentialBlock } from '../config/credential.ts'
 import { CredentialError, type SignRequest, type Strategy, type Subject } from './credential.ts'
 import { tokenFetch } from './token-endpoint.ts'
-import { actorVariant, dependingOn, holderOf, readAuthority, type UpstreamTokens } from './upstream-tokens.ts'
+import { actorVariant, dependingOn, holderOf, readAuthority, type StrategyParts } from './upstream-tokens.ts'
+
+type AwsStsConfig = CredentialBlock<'awsSts'>
 
 const regional = (region: string) => `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}/`
 
@@ -13,7 +15,7 @@ const regional = (region: string) => `https://sts.${region}.amazonaws.com${regio
  * Obtains temporary credentials of an AWS role for each caller, which sign each request. The token for AWS is the
  * caller's own or, with `subjectProviderName`, that provider's ID token. Its claims select the role.
  */
-export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): Strategy {
+export function awsSts(config: AwsStsConfig, { upstreamTokens }: StrategyParts): Strategy {
   const { region, service, subjectProviderName, sessionDuration } = { ...awsDefaults, ...config }
   const chooseRole = roleChooser(config)
   const assumeRole: AssumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)

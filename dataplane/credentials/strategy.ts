@@ -1,18 +1,21 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { resolve } from 'node:path'
-import type { CredentialConfig, UpstreamInjectConfig } from '../config/credential.ts'
+import type { CredentialBlock, CredentialConfig } from '../config/credential.ts'
 import { awsSts } from './aws-sts.ts'
 import type { Credential, Strategy, Subject } from './credential.ts'
 import { tokenExchange } from './token-exchange.ts'
-import { actorVariant, holderOf, noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
+import { actorVariant, holderOf, noUpstreamTokens, type StrategyParts, type UpstreamTokens } from './upstream-tokens.ts'
 import { xaa } from './xaa.ts'
 
 /** The interval of reads of the store, which bounds how late a replaced or unlinked token is noticed. */
 const KEEP_MS = 4_000
 
 /** Sends the access token that the upstream provider gave the caller at login, or the caller’s own key. */
-const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: UpstreamTokens): Strategy => ({
+const upstreamInject = (
+  { providerName }: CredentialBlock<'upstreamInject'>,
+  { upstreamTokens }: StrategyParts,
+): Strategy => ({
   key: JSON.stringify(['upstreamInject', providerName]),
   isOfLogin: true,
   variant: actorVariant,
@@ -29,14 +32,11 @@ interface StrategyOptions {
 }
 
 export function createStrategy(
-  { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess, awsSts: aws }: CredentialConfig,
+  config: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,
 ): Strategy {
   const inFolder = (file: string | undefined) => (file === undefined ? undefined : resolve(directory, file))
-  if (exchange !== undefined) return tokenExchange(exchange, { inFolder, upstreamTokens })
-  if (aws !== undefined) return awsSts(aws, upstreamTokens)
-  if (crossAppAccess !== undefined) return xaa(crossAppAccess, { inFolder, upstreamTokens })
-  return inject === undefined ? forwarded() : upstreamInject(inject, upstreamTokens)
+  return STRATEGIES[config.type](config[config.type] as never, { inFolder, upstreamTokens })
 }
 
 const LONGEST = 64 * 1024
@@ -68,3 +68,7 @@ const forwarded = (): Strategy => ({
     Promise.resolve({ headers, expiresAt: Number.POSITIVE_INFINITY }),
   close: () => Promise.resolve(),
 })
+
+const STRATEGIES: {
+  readonly [T in CredentialConfig['type']]: (block: CredentialBlock<T>, parts: StrategyParts) => Strategy
+} = { tokenExchange, upstreamInject, xaa, awsSts, forwarded }

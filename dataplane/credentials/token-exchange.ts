@@ -1,4 +1,4 @@
-import type { TokenExchangeConfig } from '../config/credential.ts'
+import type { CredentialBlock } from '../config/credential.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
 import { dependingOn, holderOf, type StrategyParts } from './upstream-tokens.ts'
@@ -13,7 +13,10 @@ const BEARERS: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, `${TYPE}jwt`])
  * Exchanges a token of the caller for one that is meant for the backend (RFC 8693): the caller's verified token or,
  * with `subjectProviderName`, that provider's access token.
  */
-export function tokenExchange(config: TokenExchangeConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
+export function tokenExchange(
+  config: CredentialBlock<'tokenExchange'>,
+  { inFolder, upstreamTokens }: StrategyParts,
+): Strategy {
   const { audience, scopes, subjectProviderName, subjectTokenType = 'access_token' } = config
   const { headerName = 'authorization' } = config
   const endpoint = new TokenEndpoint({

@@ -1,5 +1,5 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import type { XaaConfig } from '../config/credential.ts'
+import type { CredentialBlock } from '../config/credential.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
 import { dependingOn, holderOf, type StrategyParts } from './upstream-tokens.ts'
@@ -16,7 +16,7 @@ const NOT_APPLICABLE = 'n_a'
  * for the user's ID token, and the target an access token for the assertion (RFC 7523). The ID token is from the login
  * at `subjectProviderName`, or the caller's own token.
  */
-export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
+export function xaa(config: CredentialBlock<'xaa'>, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { scopes, subjectProviderName, targetAudience, targetResource } = config
   const provider = new TokenEndpoint({
     tokenUrl: config.idpTokenUrl,

@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kinds } from '../../crds/index.ts'
+import { type CredentialDeclaration, credentialTypes } from '../../crds/settings/auth/external-auth.ts'
 import { isInFiles, nameInFile } from '../../crds/settings/file-form.ts'
 import { compileStructure } from '../../crds/structure.ts'
 import { childSchema, findValueSchema, type SchemaNode } from '../../crds/walk.ts'
@@ -155,8 +156,16 @@ function differences(field: string, kind: SchemaNode, file: SchemaNode, left: re
 
 const redis = { spec: 'sessionStorage/redis', file: fileAt('sessionStorage/redis') }
 const gateway = (path: string) => kindAt('VirtualMCPServer', path)
-const credential = (type: string) =>
-  [kindAt('MCPExternalAuthConfig', type), fileAt(`backends/*/credential/${type}`)] as const
+
+/** The blocks of credential types that a file has, too. */
+const credentialRows = Object.fromEntries(
+  Object.entries<CredentialDeclaration>(credentialTypes)
+    .filter(([, { file }]) => file !== undefined)
+    .map(([type]) => [
+      `a credential of type ${type}`,
+      [kindAt('MCPExternalAuthConfig', type), fileAt(`backends/*/credential/${type}`)] as const,
+    ]),
+)
 
 /** The compared parts of the kind and of the file, and the fields of the kind without a counterpart in the file. */
 const rows: Readonly<Record<string, readonly [kind: SchemaNode, file: SchemaNode, left?: readonly string[]]>> = {
@@ -191,10 +200,6 @@ const rows: Readonly<Record<string, readonly [kind: SchemaNode, file: SchemaNode
 }
 
 const gatewayRows: typeof rows = {
-  'token exchange': credential('tokenExchange'),
-  'the token of a login': credential('upstreamInject'),
-  'cross-app access': credential('xaa'),
-  'a role of AWS': credential('awsSts'),
   'an issuer of tokens': [
     kindAt('MCPOIDCConfig', 'inline'),
     fileAt('incomingAuth/oidc'),
@@ -220,7 +225,7 @@ const gatewayRows: typeof rows = {
   'an era': [kindAt('MCPRemoteProxy', 'protocolEra'), fileAt('backends/*/protocolEra')],
 }
 
-for (const [what, [kind, file, left]] of Object.entries({ ...rows, ...gatewayRows }))
+for (const [what, [kind, file, left]] of Object.entries({ ...rows, ...credentialRows, ...gatewayRows }))
   test(what, () => {
     assert.equal(differences('', kind, file, left), [])
   })

@@ -1,25 +1,14 @@
 /** The credential for a backend: the blocks of MCPExternalAuthConfig and of a backend in a configuration file. */
 
-import { inFile } from '../file-form.ts'
+import type { TObject, TOptional, TProperties } from 'typebox'
+import { asFile, extended, inFile } from '../file-form.ts'
 import { awsDefaults, ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import { httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
-import {
-  choice,
-  defaulted,
-  duration,
-  flag,
-  integer,
-  label,
-  list,
-  object,
-  type Reader,
-  Type,
-  text,
-  url,
-} from '../schema.ts'
+import { choice, defaulted, duration, flag, integer, label, list, object, Type, text, url } from '../schema.ts'
+import { authServer } from './auth-server.ts'
 
 const scopes = Type.Optional(list('Scopes to request.', text('gateway', 'A scope.', { min: 1, max: limits.url })))
 
@@ -29,7 +18,7 @@ const subjectProviderName = Type.Optional(
 
 const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token'
 
-export const tokenExchange = object(
+const tokenExchange = object(
   'Token exchange (RFC 8693).',
   {
     tokenUrl: url('gateway', 'Token endpoint for the exchange.'),
@@ -71,16 +60,16 @@ export const tokenExchange = object(
   },
 )
 
-export const headerInjection = object('A header with a fixed value.', {
+const headerInjection = object('A header with a fixed value.', {
   headerName: credentialHeaderName('gateway', 'Name of the header.'),
   valueSecretRef: secretKeyRef('gateway', 'The Secret with the value.'),
 })
 
-export const bearerToken = object('A fixed bearer token.', {
+const bearerToken = object('A fixed bearer token.', {
   tokenSecretRef: secretKeyRef('gateway', 'The Secret with the token.'),
 })
 
-export const upstreamInject = object('The upstream access token stored at login.', {
+const upstreamInject = object('The upstream access token stored at login.', {
   providerName: label('gateway', 'Name of an entry of `upstreamProviders`.'),
 })
 
@@ -90,7 +79,7 @@ const roleArn = (description: string) =>
     pattern: '^arn:(aws|aws-cn|aws-us-gov):iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
   })
 
-export const awsSts = object(
+const awsSts = object(
   'AWS credentials by web identity; requests are signed with SigV4.',
   {
     region: text('gateway', 'AWS region.', { max: limits.label, pattern: '^[a-z]{2}(-[a-z]+)+-[0-9]+$' }),
@@ -144,21 +133,22 @@ export const awsSts = object(
   },
 )
 
-export const onBehalfOf = (readBy: Reader) =>
-  object('Microsoft Entra on-behalf-of.', {
-    audience: Type.Optional(text(readBy, 'Audience.', { max: limits.url })),
-    authority: Type.Optional(url(readBy, 'Authority.', { pattern: '^https://[^\\s?#@]*[^/\\s?#@]$' })),
-    cacheSkew: Type.Optional(duration(readBy, 'How long before its end a token is renewed.')),
-    clientId: Type.Optional(text(readBy, 'Client id.')),
-    clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
-    scopes: Type.Optional(list('Scopes.', text(readBy, 'A scope.', { min: 1, max: 256 }), { max: 20 })),
-    subjectTokenProviderName: Type.Optional(label(readBy, 'Upstream provider of the subject token.')),
-    tenantId: Type.Optional(
-      text(readBy, 'Tenant: a GUID or a domain.', { max: limits.name, pattern: '^[0-9A-Za-z][0-9A-Za-z.-]*$' }),
-    ),
-  })
+const OBO = { refused: 'on-behalf-of is not supported; use tokenExchange or xaa' }
 
-export const crossAppAccess = object(
+const onBehalfOf = object('Microsoft Entra on-behalf-of.', {
+  audience: Type.Optional(text(OBO, 'Audience.', { max: limits.url })),
+  authority: Type.Optional(url(OBO, 'Authority.', { pattern: '^https://[^\\s?#@]*[^/\\s?#@]$' })),
+  cacheSkew: Type.Optional(duration(OBO, 'How long before its end a token is renewed.')),
+  clientId: Type.Optional(text(OBO, 'Client id.')),
+  clientSecretRef: Type.Optional(secretKeyRef(OBO, 'Client secret.')),
+  scopes: Type.Optional(list('Scopes.', text(OBO, 'A scope.', { min: 1, max: 256 }), { max: 20 })),
+  subjectTokenProviderName: Type.Optional(label(OBO, 'Upstream provider of the subject token.')),
+  tenantId: Type.Optional(
+    text(OBO, 'Tenant: a GUID or a domain.', { max: limits.name, pattern: '^[0-9A-Za-z][0-9A-Za-z.-]*$' }),
+  ),
+})
+
+const crossAppAccess = object(
   'Cross-application access: an identity assertion from the provider, exchanged at the target.',
   {
     idpTokenUrl: url('gateway', 'Token endpoint of the identity provider.'),
@@ -184,3 +174,70 @@ export const crossAppAccess = object(
     ],
   },
 )
+
+/** A header whose value is in a Secret. Its name is fixed, or in a field of the block. */
+type FixedHeader<Field extends string = string> = {
+  /** The field that refers to the Secret. */
+  readonly value: Field
+  readonly prefix?: string
+} & ({ readonly name: string } | { readonly nameIn: Field })
+
+/** A type of credential: the settings in the block of its name, and what becomes of them in a configuration file. */
+export interface CredentialDeclaration {
+  readonly block?: TObject
+  /** Each caller has a credential of their own: the block in a configuration file. */
+  readonly file?: TObject
+  /** All callers have the same credential: the headers with it. */
+  readonly headers?: readonly FixedHeader[]
+  /** The reason why the type is always refused. */
+  readonly refused?: string
+}
+
+const personal = <B extends TObject>(block: B) => ({ block, file: asFile(block) })
+
+const fixed = <P extends TProperties>(block: TObject<P>, ...headers: readonly FixedHeader<keyof P & string>[]) => ({
+  block,
+  headers,
+})
+
+/**
+ * The types of a credential. Manifests, configuration files and the operator derive from this list. What is left to say
+ * of a type elsewhere: its rules across fields (`dataplane/config/check/credential.ts`) and how a gateway obtains it
+ * (`dataplane/credentials/strategy.ts`).
+ */
+export const credentialTypes = {
+  tokenExchange: personal(tokenExchange),
+  headerInjection: fixed(headerInjection, { nameIn: 'headerName', value: 'valueSecretRef' }),
+  bearerToken: fixed(bearerToken, { name: 'Authorization', prefix: 'Bearer ', value: 'tokenSecretRef' }),
+  unauthenticated: {},
+  embeddedAuthServer: { block: authServer('proxy') },
+  awsSts: {
+    block: awsSts,
+    file: extended(asFile(awsSts), {
+      stsUrl: Type.Optional(url('gateway', 'Endpoint of STS; absent: that of the region.')),
+    }),
+  },
+  upstreamInject: personal(upstreamInject),
+  obo: { block: onBehalfOf, ...OBO },
+  xaa: personal(crossAppAccess),
+} satisfies Readonly<Record<string, CredentialDeclaration>>
+
+type Types = typeof credentialTypes
+export type CredentialType = keyof Types
+
+type Properties<Part extends 'block' | 'file'> = {
+  [T in CredentialType as Types[T] extends Record<Part, TObject> ? T : never]: Types[T] extends Record<
+    Part,
+    infer Schema extends TObject
+  >
+    ? TOptional<Schema>
+    : never
+}
+
+/** Returns the blocks of all types that have one, in a manifest or a file, as optional properties. */
+export const blockProperties = <Part extends 'block' | 'file'>(part: Part): Properties<Part> =>
+  Object.fromEntries(
+    Object.entries<CredentialDeclaration>(credentialTypes).flatMap(([type, { [part]: block }]) =>
+      block === undefined ? [] : [[type, Type.Optional(block)]],
+    ),
+  ) as unknown as Properties<Part>

@@ -10,6 +10,7 @@ import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
 import { keyAddressFindings, spiffeFindings } from './authserver/spiffe.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
+import { namedProviders } from './credential.ts'
 import { duplicates } from './lists.ts'
 import { redisFindings } from './redis.ts'
 import { isLoopback, urlFindings } from './url.ts'
@@ -212,25 +213,16 @@ function providerNameFindings({ authServer, backends }: GatewayConfig): readonly
   const providers = authServer?.upstreamProviders ?? []
   const names = new Set(providers.map(({ name }) => name))
   const keys = new Set(providers.filter(isKey).map(({ name }) => name))
-  return backends.flatMap(({ credential }, index) => {
-    const named = {
-      'upstreamInject/providerName': credential?.upstreamInject?.providerName,
-      'tokenExchange/subjectProviderName': credential?.tokenExchange?.subjectProviderName,
-      'xaa/subjectProviderName': credential?.xaa?.subjectProviderName,
-      'awsSts/subjectProviderName': credential?.awsSts?.subjectProviderName,
-    }
-    return Object.entries(named)
-      .filter(
-        ([field, name]) =>
-          name !== undefined && (!names.has(name) || (keys.has(name) && !/^upstreamInject/.test(field))),
-      )
-      .map(([field, name = '']) => ({
+  return backends.flatMap(({ credential }, index) =>
+    (credential === undefined ? [] : namedProviders(credential))
+      .filter(({ name, isSent }) => !names.has(name) || (keys.has(name) && !isSent))
+      .map(({ field, name }) => ({
         pointer: `/backends/${index}/credential/${field}`,
         message: keys.has(name)
           ? 'must name a provider that issues tokens: to send the key of a user, use upstreamInject'
           : 'must name one of authServer.upstreamProviders',
-      }))
-  })
+      })),
+  )
 }
 
 function storageFindings(storage: AuthServerConfig['storage'], at: string): readonly Finding[] {

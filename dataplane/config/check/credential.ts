@@ -1,23 +1,51 @@
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
-import type { CredentialConfig } from '../credential.ts'
+import type { CredentialBlock, CredentialConfig } from '../credential.ts'
 import type { Finding } from '../load.ts'
 import { compileClaimMatcher } from './claim-matcher.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
+type CredentialType = CredentialConfig['type']
+
+interface SentHeader {
+  readonly name: string
+  /** The field of the block that names it. */
+  readonly field?: string
+  /** A request without this header gets the configured one. */
+  readonly mayReplace?: true
+}
+
+interface TypeRules<T extends CredentialType> {
+  /** Finds what breaks rules across fields of the block, which may be that of a manifest or of a file. */
+  findings?(block: CredentialBlock<T>, at: string): readonly Finding[]
+  /** Returns the headers that carry the credential; undefined if it is Authorization alone. */
+  headers?(block: CredentialBlock<T>): readonly SentHeader[] | undefined
+}
+
+const AUTHORIZATION: SentHeader = { name: 'Authorization' }
+
+const rulesOf = (type: CredentialType) => types[type] as TypeRules<never>
+
+/** Returns the blocks that are set, also those of another type. */
+const blocksOf = (credential: CredentialConfig) =>
+  typeNames.flatMap((type) => {
+    const block = credential[type]
+    return block === undefined ? [] : [{ type, block: block as never }]
+  })
+
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
-  const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded'] as const
-  const { type, tokenExchange, xaa, awsSts } = credential
+  const { type, awsSts } = credential
   return [
-    ...blocks
+    ...typeNames
       .filter((block) => (block === type) !== (credential[block] !== undefined))
       .map((block) => ({ pointer: `${at}/${block}`, message: `must be set when type is ${block}, and only then` })),
-    ...(tokenExchange === undefined ? [] : tokenClientFindings(tokenExchange, `${at}/tokenExchange`)),
-    ...(xaa === undefined ? [] : xaaFindings(xaa, `${at}/xaa`)),
-    ...(awsSts === undefined
-      ? []
-      : [...awsStsFindings(awsSts, `${at}/awsSts`), ...roleClaimFindings(awsSts, `${at}/awsSts`)]),
+    ...blocksOf(credential).flatMap((set) => blockFindings(set.type, set.block, `${at}/${set.type}`)),
+    ...(awsSts === undefined ? [] : roleClaimFindings(awsSts, `${at}/awsSts`)),
   ]
 }
+
+/** Finds what breaks rules across the fields of a type's block, in a file or in a manifest (with references). */
+export const blockFindings = (type: CredentialType, block: object, at: string): readonly Finding[] =>
+  rulesOf(type).findings?.(block as never, at) ?? []
 
 function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): readonly Finding[] {
   return roleClaim === undefined || roleClaim === ROLE_CLAIM || choosesByClaim(roleMappings)
@@ -29,19 +57,31 @@ function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): rea
 export const choosesByClaim = (roleMappings: AwsSts['roleMappings'] = []): boolean =>
   roleMappings.some(({ claim }) => claim !== undefined)
 
-/** Returns the names of the headers that carry a credential, with the pointers of the fields that name them. */
-export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig, at: string) {
-  const own = tokenExchange?.headerName
-  return [
-    ...(own === undefined ? [] : [{ name: own, pointer: `${at}/tokenExchange/headerName` }]),
-    ...(forwarded?.headerNames ?? []).map((name, index) => ({
-      name,
-      pointer: `${at}/forwarded/headerNames/${index}`,
-      // A request without this header gets the configured one.
-      mayReplace: true,
-    })),
-  ]
-}
+/** Returns the headers that carry a credential and that the configuration names, with the pointers of those fields. */
+export const credentialHeaders = (credential: CredentialConfig, at: string) =>
+  blocksOf(credential).flatMap(({ type, block }) =>
+    (rulesOf(type).headers?.(block) ?? []).flatMap(({ field, ...header }) =>
+      field === undefined ? [] : [{ ...header, pointer: `${at}/${type}/${field}` }],
+    ),
+  )
+
+/** Returns the names of all headers that carry a credential. */
+export const sentHeaders = (credential: CredentialConfig): readonly string[] =>
+  blocksOf(credential).flatMap(({ type, block }) =>
+    (rulesOf(type).headers?.(block) ?? [AUTHORIZATION]).map(({ name }) => name),
+  )
+
+/**
+ * Returns the upstream providers that a credential names, with the fields. `isSent`: the credential is what the provider
+ * or the user gave; otherwise it is exchanged for a token of the provider.
+ */
+export const namedProviders = (credential: CredentialConfig) =>
+  blocksOf(credential).flatMap(({ type, block }) =>
+    (['providerName', 'subjectProviderName'] as const).flatMap((field) => {
+      const name = (block as Readonly<Partial<Record<typeof field, string>>>)[field]
+      return name === undefined ? [] : [{ name, field: `${type}/${field}`, isSent: field === 'providerName' }]
+    }),
+  )
 
 interface TokenClient {
   readonly tokenUrl: string
@@ -98,10 +138,7 @@ interface AwsSts {
   readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
 }
 
-export const awsStsFindings = (
-  { stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts,
-  at: string,
-): readonly Finding[] => [
+const awsStsFindings = ({ stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts, at: string): readonly Finding[] => [
   ...(stsUrl === undefined ? [] : tokenClientFindings({ tokenUrl: stsUrl }, at, { url: 'stsUrl', client: '' })),
   ...(fallbackRoleArn === undefined && roleMappings.length === 0
     ? [{ pointer: at, message: 'needs fallbackRoleArn, roleMappings or both' }]
@@ -136,7 +173,7 @@ interface CrossAppAccess {
 }
 
 /** Checks the two token endpoints of cross-app access. The identity provider's endpoint is never plain http. */
-export const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
+const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
   ...tokenClientFindings(
     {
       tokenUrl: xaa.idpTokenUrl,
@@ -157,3 +194,24 @@ export const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[]
     { url: 'targetTokenUrl', client: 'targetClientId', insecure: 'insecureTargetTokenUrl' },
   ),
 ]
+
+/** What no schema says of a type. */
+const types: { readonly [T in CredentialType]: TypeRules<T> } = {
+  tokenExchange: {
+    findings: tokenClientFindings,
+    headers: ({ headerName: name }) => (name === undefined ? undefined : [{ name, field: 'headerName' }]),
+  },
+  upstreamInject: {},
+  xaa: { findings: xaaFindings },
+  awsSts: {
+    findings: awsStsFindings,
+    // An AWS signature adds the last two.
+    headers: () => [AUTHORIZATION, { name: 'X-Amz-Date' }, { name: 'X-Amz-Security-Token' }],
+  },
+  forwarded: {
+    headers: ({ headerNames }) =>
+      headerNames.map((name, index) => ({ name, field: `headerNames/${index}`, mayReplace: true })),
+  },
+}
+
+const typeNames = Object.keys(types) as CredentialType[]

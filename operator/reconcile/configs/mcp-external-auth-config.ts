@@ -1,16 +1,14 @@
+import type { TObject } from 'typebox'
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
-import * as blocks from '../../../crds/settings/auth/external-auth.ts'
+import { type CredentialDeclaration, credentialTypes } from '../../../crds/settings/auth/external-auth.ts'
+import { nameInFile } from '../../../crds/settings/file-form.ts'
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
-import {
-  awsStsFindings,
-  choosesByClaim,
-  tokenClientFindings,
-  xaaFindings,
-} from '../../../dataplane/config/check/credential.ts'
+import { blockFindings, choosesByClaim, namedProviders } from '../../../dataplane/config/check/credential.ts'
+import type { CredentialBlock } from '../../../dataplane/config/credential.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { checkSupported, noteInvalid, type Places, validatePart } from '../outcome/findings.ts'
@@ -26,74 +24,90 @@ type Spec = MCPExternalAuthConfig['spec']
 
 /** Returns the upstream provider whose token is the credential or is exchanged for it. */
 export const findProvider = (credential: Credential | undefined): string | undefined =>
-  credential?.upstreamInject?.providerName ??
-  credential?.tokenExchange?.subjectProviderName ??
-  credential?.xaa?.subjectProviderName ??
-  credential?.awsSts?.subjectProviderName
+  credential && namedProviders(credential)[0]?.name
 
 /** Returns the backends of a configuration, each with the upstream provider that its credential needs. */
 export const listProviders = (config: Pick<GatewayConfig, 'backends'> | undefined) =>
   (config?.backends ?? []).map(({ name, credential }) => ({ name, provider: findProvider(credential) }))
 
+/** A spec's block by the declaration of its type. */
+interface DeclaredBlock extends CredentialDeclaration {
+  readonly block: TObject
+  readonly value: Readonly<Record<string, unknown>>
+}
+
+/** Returns the block of a spec's type; undefined if there is none. */
+function findBlock(spec: Spec): DeclaredBlock | undefined {
+  const { type, [type as 'xaa']: value } = spec
+  const declared: CredentialDeclaration = credentialTypes[type]
+  return declared.block && value && { ...declared, block: declared.block, value }
+}
+
 /** Builds the settings of the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. */
-export function buildCredentialSettings(
-  { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa, awsSts }: Spec,
-  resolver: Resolver,
-  mounts: Mounts,
-): CredentialSettings {
-  if (type === 'headerInjection' && headerInjection) {
-    const { name, key } = headerInjection.valueSecretRef
-    return { headerFiles: [{ name: headerInjection.headerName, file: mounts.secretFile(name, key) }] }
-  }
-  if (type === 'bearerToken' && bearerToken) {
-    const { name, key } = bearerToken.tokenSecretRef
-    return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
-  }
-  if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
-  const place = { at: `/spec/${type}`, resolver, mounts }
-  if (type === 'xaa' && xaa) return { credential: { type, xaa: mountSettings(blocks.crossAppAccess, xaa, place) } }
-  if (type === 'tokenExchange' && tokenExchange)
-    return { credential: { type, tokenExchange: mountSettings(blocks.tokenExchange, tokenExchange, place) } }
-  if (type !== 'awsSts' || !awsSts) return {}
-  const { roleClaim, ...settings } = mountSettings(blocks.awsSts, awsSts, place)
-  // The claim has a default. The file omits it if no role depends on it.
-  const chosenBy = roleClaim === '' || choosesByClaim(settings.roleMappings) ? { roleClaim } : {}
-  return { credential: { type, awsSts: { ...settings, ...chosenBy } } }
+export function buildCredentialSettings(spec: Spec, resolver: Resolver, mounts: Mounts): CredentialSettings {
+  const { type } = spec
+  const { block, value, headers, file } = findBlock(spec) ?? {}
+  if (block === undefined || value === undefined) return {}
+  if (headers !== undefined)
+    return {
+      headerFiles: headers.map(({ value: secret, prefix, ...header }) => {
+        const { name, key } = value[secret] as KeyRef
+        return {
+          name: 'name' in header ? header.name : String(value[header.nameIn]),
+          file: mounts.secretFile(name, key),
+          ...(prefix === undefined ? {} : { prefix }),
+        }
+      }),
+    }
+  if (file === undefined) return {}
+  const settings = mountSettings(block, value, { at: `/spec/${type}`, resolver, mounts })
+  return { credential: { type, [type]: type === 'awsSts' ? withUsedRoleClaim(settings) : settings } as Credential }
+}
+
+/** Omits the claim of roles, which has a default, if no role depends on it. */
+function withUsedRoleClaim({ roleClaim, ...settings }: Partial<CredentialBlock<'awsSts'>>) {
+  return roleClaim === '' || choosesByClaim(settings.roleMappings) ? { ...settings, roleClaim } : settings
 }
 
 export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> = (object, resolver) => {
-  const { type } = object.spec
+  const { type, embeddedAuthServer } = object.spec
   checkSupported(mcpExternalAuthConfig, object, resolver.problems)
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
-  const { tokenExchange, xaa, awsSts, embeddedAuthServer } = object.spec
-  if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
-  if (type === 'embeddedAuthServer' && embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
-  if (type === 'awsSts' && awsSts) noteInvalid(awsStsFindings(awsSts, '/spec/awsSts'), resolver.problems)
-  if (type === 'xaa' && xaa) noteInvalid(xaaFindings(xaa, '/spec/xaa'), resolver.problems)
-  if (resolver.problems.none && type !== 'embeddedAuthServer') {
-    const settings = buildCredentialSettings(object.spec, resolver, startMounts(''))
-    noteInvalid(
-      validatePart({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES),
-      resolver.problems,
-    )
+  if (type === 'embeddedAuthServer') {
+    if (embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
+    return
   }
+  const found = findBlock(object.spec)
+  if (found?.file !== undefined) checkPersonal(type as Credential['type'], found, resolver)
+  if (!resolver.problems.none) return
+  const settings = buildCredentialSettings(object.spec, resolver, startMounts(''))
+  const backend = { name: 'backend', url: 'http://backend', ...settings }
+  noteInvalid(validatePart({ backends: [backend] }, listPlaces(type, found)), resolver.problems)
 }
 
-const PLACES: Places = {
-  '/backends/0/credential': '/spec',
-  '/backends/0/credential/tokenExchange/headerName': '/spec/tokenExchange/externalTokenHeaderName',
-  '/backends/0/headerFiles/0/name': '/spec/headerInjection/headerName',
+/** Checks what a file's schema does not say of a credential that each caller has of their own. */
+function checkPersonal(type: Credential['type'], { block, value }: DeclaredBlock, resolver: Resolver): void {
+  const at = `/spec/${type}`
+  for (const [name, { mountedAs }] of Object.entries<SchemaNode>(block.properties)) {
+    const ref = value[name]
+    if (mountedAs === 'caBundle' && isObject(ref)) hasCaBundle(ref, `${at}/${name}`, resolver)
+  }
+  noteInvalid(blockFindings(type, value, at), resolver.problems)
 }
 
-function checkTokenExchange(
-  exchange: NonNullable<MCPExternalAuthConfig['spec']['tokenExchange']>,
-  resolver: Resolver,
-): void {
-  const at = '/spec/tokenExchange'
-  if (exchange.caBundleRef) hasCaBundle(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
-  noteInvalid(tokenClientFindings(exchange, at), resolver.problems)
+/** Returns the fields of the spec by those of the backend's configuration that have another name. */
+function listPlaces(type: Spec['type'], { block, headers = [] }: Partial<DeclaredBlock> = {}): Places {
+  const at = `/spec/${type}`
+  const renamed = Object.entries<SchemaNode>(block?.properties ?? {})
+    .map(([name, child]) => [name, nameInFile(name, child)] as const)
+    .filter(([name, inFile]) => name !== inFile)
+    .map(([name, inFile]) => [`/backends/0/credential/${type}/${inFile}`, `${at}/${name}`] as const)
+  const named = headers.flatMap((header, index) =>
+    'nameIn' in header ? [[`/backends/0/headerFiles/${index}/name`, `${at}/${header.nameIn}`] as const] : [],
+  )
+  return Object.fromEntries([['/backends/0/credential', '/spec'], ...renamed, ...named])
 }
 
 /** Checks what can be wrong with an authorization server in any workload. */

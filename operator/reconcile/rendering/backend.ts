@@ -6,10 +6,11 @@ import {
   type VirtualMCPServer,
   virtualMcpServer,
 } from '../../../crds/index.ts'
+import { credentialHeaders, sentHeaders } from '../../../dataplane/config/check/credential.ts'
 import { addressFindings, isLoopback } from '../../../dataplane/config/check/url.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import type { Mounts } from '../../render/pod/containers.ts'
+import { type Mounts, startMounts } from '../../render/pod/containers.ts'
 import { formatPodName } from '../../render/rights.ts'
 import type { AuthServerSpec } from '../configs/auth-server.ts'
 import {
@@ -18,8 +19,8 @@ import {
   checkExternalAuthConfig,
   findProvider,
 } from '../configs/mcp-external-auth-config.ts'
-import type { Problems, ReconcileContext } from '../outcome/plan.ts'
-import { findConfig, type KeyRef, type Resolver } from '../references/references.ts'
+import { type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
+import { findConfig, type KeyRef, type Resolver, startResolver } from '../references/references.ts'
 import { type EmbeddedAuthServer, findAuthServer, findInjectedProvider, namesAuthServer } from './proxy.ts'
 
 interface HeaderForward {
@@ -131,8 +132,6 @@ export interface OutgoingCredential {
 }
 
 const AUTHORIZATION = 'Authorization'
-/** The headers that an AWS signature adds. */
-const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 
 /** The problem with a personal credential for anonymous callers. */
 export const NEEDS_CALLERS = 'a credential for each caller needs callers who log in'
@@ -196,11 +195,7 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   credential: OutgoingCredential | undefined,
 ): B {
   const { headerFiles: own = [], credential: personal } = credential?.settings ?? {}
-  const sent = [
-    ...own.map(({ name }) => name),
-    ...(personal === undefined ? [] : [personal.tokenExchange?.headerName ?? AUTHORIZATION]),
-    ...(personal?.awsSts === undefined ? [] : SIGNED),
-  ]
+  const sent = [...own.map(({ name }) => name), ...(personal === undefined ? [] : sentHeaders(personal))]
   if (sent.length === 0) return backend
   const replaced = new Set(sent.map((name) => name.toLowerCase()))
   const { headers, headerFiles = [], credential: before, ...others } = backend
@@ -260,9 +255,11 @@ interface ProxySpec {
   readonly groupRef?: object
 }
 
-function findHeader({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
-  if (type === 'headerInjection' && headerInjection) return headerInjection.headerName
-  return (type === 'tokenExchange' ? tokenExchange?.externalTokenHeaderName : undefined) ?? AUTHORIZATION
+/** Returns the headers that an MCPExternalAuthConfig names for its credential. Whether it is valid does not matter. */
+function listHeaders({ spec }: MCPExternalAuthConfig, { view, namespace }: Resolver): readonly string[] {
+  const resolver = startResolver(view, namespace, startProblems())
+  const { headerFiles = [], credential } = buildCredentialSettings(spec, resolver, startMounts(''))
+  return [...headerFiles, ...(credential ? credentialHeaders(credential, '') : [])].map(({ name }) => name)
 }
 
 /**
@@ -271,8 +268,9 @@ function findHeader({ type, headerInjection, tokenExchange }: MCPExternalAuthCon
  */
 export function buildForwardedCredential(
   { spec, metadata }: MCPServer,
-  { view, namespace }: Resolver,
+  resolver: Resolver,
 ): Pick<BackendConfig, 'credential'> {
+  const { view, namespace } = resolver
   const { oidcConfigRef, transport, groupRef, externalAuthConfigRef: own } = spec
   if (oidcConfigRef !== undefined || transport === 'stdio') return {}
   const gateways = groupRef === undefined ? [] : view.referrers(mcpGroup, namespace, groupRef.name)
@@ -282,7 +280,7 @@ export function buildForwardedCredential(
   })
   const configs = refs.flatMap(({ name }) => view.get(mcpExternalAuthConfig, namespace, name) ?? [])
   const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
-  for (const config of configs) names.set(findHeader(config.spec).toLowerCase(), findHeader(config.spec))
+  for (const name of configs.flatMap((config) => listHeaders(config, resolver))) names.set(name.toLowerCase(), name)
   return { credential: { type: 'forwarded', forwarded: { headerNames: [...names.values()].sort() } } }
 }
 
