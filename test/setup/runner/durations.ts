@@ -2,7 +2,10 @@
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cacheFolder } from '../cache.ts'
+import { withImports } from '../imports.ts'
 import type { Need } from '../need.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
 
 export interface LastRun {
   readonly seconds: number
@@ -33,8 +36,17 @@ export function keepLastRuns(runs: LastRuns): void {
   renameSync(draft, file())
 }
 
-/** Expected seconds of a file that has never run here. A control plane starts in 20, and long files have many tests. */
+/** A file that imports this starts a control plane. */
+const CONTROL_PLANE = 'test/cluster/support/control-plane.ts'
+
+/**
+ * Expected seconds of a file that has never run here. Long files have many tests, some of them in files beside it. On a
+ * control plane, which starts in 20 seconds, tests mostly wait.
+ */
 export function guessSeconds(path: string, needs: readonly Need[]): number {
-  const started = needs.some(({ minutes }) => minutes !== undefined) ? 20 : 0
-  return started + needs.length + statSync(path).size / 2_000
+  const imported = withImports([path])
+  const [own = path, ...others] = imported
+  const parts = others.filter((file) => file.startsWith(`${dirname(own)}/`) && !file.includes('/support/'))
+  const size = [own, ...parts].reduce((sum, file) => sum + statSync(join(ROOT, file)).size, 0)
+  return needs.length + (imported.has(CONTROL_PLANE) ? 20 + size / 300 : size / 2_000)
 }

@@ -1,5 +1,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { needsOf } from '../needs.ts'
+import { testFiles } from '../test-files.ts'
+import { guessSeconds } from './durations.ts'
 import { hasRoom, inOrder, secondsLeft, shownRest, type Turn, takeNext } from './order.ts'
 
 const turn = (file: string, seconds: number, hasFailed = false): Turn => ({ file, seconds, hasFailed })
@@ -51,6 +54,20 @@ test('files that mostly wait leave room for more files, and files that compute d
   assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1)], 2, 6), true, 'a half each')
   assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1), turn('d', 1)], 2, 6), false)
   assert.is(hasRoom(using(0.1), 2, 1), false)
+})
+
+test('files of a control plane that never ran here are expected to take longest, by the tests that they load', () => {
+  const expected = testFiles([]).map((file) => turn(file, guessSeconds(file, needsOf([file]))))
+  const longest = inOrder(expected).slice(-9)
+  const told = longest.map(({ file, seconds }) => `${file} ${seconds}`).join('\n')
+  assert.ok(
+    longest.every(({ file }) => file.startsWith('test/cluster/')),
+    told,
+  )
+  assert.ok(
+    longest.some(({ file, seconds }) => file === 'test/cluster/operator.test.ts' && seconds > 100),
+    told,
+  )
 })
 
 test('the time left is that of the work on all lanes, and at least that of the running files', () => {
