@@ -120,16 +120,17 @@ test('the login of a pod can be used by everybody', async () => {
   const pod = await startPodConsole('http://127.0.0.1:9')
   try {
     const page = await freshPage()
-    for (const [look, feature] of LOOKS) {
+    for (const [at, [look, feature]] of LOOKS.entries()) {
+      const rules = at === 0 ? undefined : COLOUR_RULES
       await page.emulateMediaFeatures([feature])
       await page.setViewport({ width: 360, height: 800 })
       await page.goto(`${pod.url}/workloads?q=a`)
       assert.match(page.url(), '/login?to=')
-      assert.equal(await violations(page), [], look)
+      assert.equal(await violations(page, rules), [], look)
       await page.type('[name=token]', 'this is no token')
       await Promise.all([page.waitForNavigation(), page.click('form.fields button')])
       assert.ok(await page.$('.note.bad'), look)
-      assert.equal(await violations(page), [], look)
+      assert.equal(await violations(page, rules), [], look)
       assert.is(await page.evaluate('document.documentElement.scrollWidth'), 360, look)
     }
   } finally {
