@@ -198,6 +198,13 @@ const large: Readonly<Record<string, KubernetesObject>> = {
     transport: 'streamable-http',
     podTemplateSpec: { spec: values(20_000) },
   }),
+  'containers of a pod template': object('MCPServer', 'hostile', 'containers', {
+    image: 'x',
+    transport: 'streamable-http',
+    podTemplateSpec: {
+      spec: { containers: Array.from({ length: 20_000 }, (_, id) => ({ name: `c${id}`, image: 'y' })) },
+    },
+  }),
   'a text that is no YAML': object('MCPRegistry', 'hostile', 'text', { configYAML: `x: ${'? '.repeat(400_000)}` }),
 }
 

@@ -47,3 +47,18 @@ function sortKeys(value: unknown): unknown {
   const keys = Object.keys(value).sort()
   return Object.fromEntries(keys.map((key) => [key, sortKeys(value[key])]))
 }
+
+/** Counts the values in a JSON value: texts, numbers, lists and objects at any depth. Stops soon after `most`. */
+export function countValues(whole: unknown, most: number): number {
+  const open: unknown[] = [whole]
+  let count = 0
+  for (let value = open.pop(); value !== undefined && count <= most; value = open.pop()) {
+    count += 1
+    if (typeof value !== 'object' || value === null) continue
+    for (const name in value) {
+      if (open.length > most) return open.length
+      open.push((value as Record<string, unknown>)[name])
+    }
+  }
+  return count
+}

@@ -1,4 +1,5 @@
 import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
+import { countValues as countAll } from '../../../crds/settings/json.ts'
 import type { CompositeToolConfig, GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'
@@ -27,20 +28,9 @@ export function workflowFindings({
 
 export const TOO_MANY_VALUES = `have more than ${workflowLimits.values} values together`
 
-/** Counts the values in definitions: texts, numbers, lists and objects at any depth. Stops soon after the limit. */
-export function countValues(definitions: readonly CompositeToolConfig[]): number {
-  const open: unknown[] = [...definitions]
-  let count = 0
-  for (let value = open.pop(); value !== undefined && count <= workflowLimits.values; value = open.pop()) {
-    count += 1
-    if (typeof value !== 'object' || value === null) continue
-    for (const name in value) {
-      if (open.length > workflowLimits.values) return open.length
-      open.push((value as Record<string, unknown>)[name])
-    }
-  }
-  return count
-}
+/** Counts the values in definitions. Stops soon after the limit. */
+export const countValues = (definitions: readonly CompositeToolConfig[]): number =>
+  countAll(definitions, workflowLimits.values)
 
 /** Checks that composite tools call only tools of backends: calls of each other could recurse without end. */
 const nestedFindings = (definition: CompositeToolConfig, composites: ReadonlySet<string>): readonly Finding[] =>

@@ -1,3 +1,4 @@
+import { countValues } from '../../../crds/settings/json.ts'
 import { canonicalQuantity, sortedKeys } from '../object/canonical.ts'
 import { dataPlaneContainerName } from '../object/object.ts'
 import {
@@ -134,6 +135,9 @@ function normalizeQuantities(quantities: unknown, title: string, problems: strin
   }
 }
 
+/** The most values (texts, numbers, lists and objects at any depth) of a user's pod template. */
+const MOST_VALUES = 10_000
+
 /**
  * Merges the user's pod template over ours. `kept` are the labels that select the pods: a template may repeat but not
  * change them. Errors are added to `problems`, each with its pointer in `podTemplateSpec`. The returned template is
@@ -146,6 +150,10 @@ export function mergePodTemplate(
   problems: string[],
 ): PodTemplate {
   if (patch === undefined) return base
+  if (countValues(patch, MOST_VALUES) > MOST_VALUES) {
+    problems.push(`has more than ${MOST_VALUES} values: texts, numbers, lists and objects together`)
+    return base
+  }
   checkPatch(patch, base, problems)
   if (problems.length > 0) return base
   const own = { ...base, spec: withoutTakenVolumes(base.spec, patch['spec']) }

@@ -26,6 +26,14 @@ const merge = (patch: object) => {
   return { template, problems }
 }
 
+test('a template with more values than a pod has use for is refused before it is merged', () => {
+  const containers = (count: number) => Array.from({ length: count }, (_, id) => ({ name: `c${id}`, image: 'x' }))
+  assert.equal(merge({ spec: { containers: containers(3_000) } }).problems, [])
+  const { template, problems } = merge({ spec: { containers: containers(20_000) } })
+  assert.equal(problems, ['has more than 10000 values: texts, numbers, lists and objects together'])
+  assert.equal(template, base())
+})
+
 test('containers merge by name, their lists by key, objects by field', () => {
   const { template, problems } = merge({
     metadata: { annotations: { team: 'x' } },
@@ -167,17 +175,17 @@ test('a hook or probe with another handler replaces ours', () => {
   })
 })
 
-test('the time to find thousands of containers without an image is linear', () => {
-  const containers = Array.from({ length: 20_000 }, (_, index) => ({ name: `c${index}` }))
+test('thousands of containers without an image are found in time, up to the bound of a template', () => {
+  const containers = Array.from({ length: 4_900 }, (_, index) => ({ name: `c${index}` }))
   const before = process.cpuUsage().user
   const { problems } = merge({ spec: { containers } })
   // Listing all names for each of them makes gigabytes of text.
-  assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
-  assert.is(problems.length, 20_000)
+  assert.ok(process.cpuUsage().user - before < 1_000_000, 'takes too long')
+  assert.is(problems.length, 4_900)
 })
 
-test('the time to merge long lists is linear', () => {
-  const many = <T>(item: (index: number) => T) => Array.from({ length: 40_000 }, (_, index) => item(index))
+test('long lists are merged in time, up to the bound of a template', () => {
+  const many = <T>(item: (index: number) => T) => Array.from({ length: 800 }, (_, index) => item(index))
   const before = process.cpuUsage().user
   const { template, problems } = merge({
     metadata: { labels: Object.fromEntries(many((index) => [`l${index}`, 'v'])) },
@@ -193,10 +201,9 @@ test('the time to merge long lists is linear', () => {
       ],
     },
   })
-  // Comparing each item with every other takes more than a minute.
-  assert.ok(process.cpuUsage().user - before < 5_000_000, 'takes too long')
+  assert.ok(process.cpuUsage().user - before < 1_000_000, 'takes too long')
   assert.equal(problems, [])
-  assert.is((template.spec['volumes'] as object[]).length, 40_001)
+  assert.is((template.spec['volumes'] as object[]).length, 801)
 })
 
 test.run()
