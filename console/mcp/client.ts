@@ -1,5 +1,6 @@
 import { request } from 'undici'
 import { isObject } from '../../crds/settings/json.ts'
+import { boundedAgent } from '../../dataplane/net/bounded-agent.ts'
 
 /** The address and the credential for a call. Only the token comes from a browser. */
 export interface Target {
@@ -70,6 +71,7 @@ export async function callMcp(
   const started = performance.now()
   const { timeoutMs = TIMEOUT_MS } = options
   const response = await request(url, {
+    dispatcher: boundedAgent,
     method: 'POST',
     headers: {
       'content-type': 'application/json',

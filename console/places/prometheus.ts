@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { Agent, request } from 'undici'
+import { type Dispatcher, request } from 'undici'
 import { isObject } from '../../crds/settings/json.ts'
+import { boundedAgent, createBoundedAgent } from '../../dataplane/net/bounded-agent.ts'
 
 export interface PrometheusSettings {
   readonly prometheusUrl: string
@@ -22,12 +23,12 @@ const LARGEST = 8 * 1024 * 1024
  */
 export class Prometheus {
   readonly #settings: PrometheusSettings
-  readonly #dispatcher: Agent | undefined
+  readonly #dispatcher: Dispatcher
 
   constructor(settings: PrometheusSettings) {
     this.#settings = settings
     const ca = settings.caBundleFile
-    this.#dispatcher = ca === undefined ? undefined : new Agent({ connect: { ca: readFileSync(ca, 'utf8') } })
+    this.#dispatcher = ca === undefined ? boundedAgent : createBoundedAgent({ ca: readFileSync(ca, 'utf8') })
   }
 
   /**
@@ -46,7 +47,7 @@ export class Prometheus {
       headersTimeout: TIMEOUT_MS,
       bodyTimeout: TIMEOUT_MS,
       signal: AbortSignal.timeout(2 * TIMEOUT_MS),
-      ...(this.#dispatcher && { dispatcher: this.#dispatcher }),
+      dispatcher: this.#dispatcher,
     })
     const chunks: Buffer[] = []
     let size = 0

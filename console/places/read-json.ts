@@ -1,4 +1,5 @@
 import { request } from 'undici'
+import { boundedAgent } from '../../dataplane/net/bounded-agent.ts'
 
 const TIMEOUT_MS = 2_000
 /** The most bytes of an answer, because another process than ours may answer. */
@@ -32,6 +33,7 @@ export async function readJson(
   { method = 'GET', body, timeoutMs = TIMEOUT_MS, token }: RequestOptions = {},
 ): Promise<unknown> {
   const answer = await request(url, {
+    dispatcher: boundedAgent,
     method,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     headers: {

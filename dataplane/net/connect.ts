@@ -1,9 +1,10 @@
 import { type LookupAddress, lookup } from 'node:dns'
-import { isIP, type LookupFunction, type Socket } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, getCACertificates } from 'node:tls'
-import { buildConnector, type Dispatcher, errors, Pool } from 'undici'
+import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { type AddressClass, classifyAddress } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
+import { boundHeads } from './bound-heads.ts'
 
 export interface ConnectOptions {
   /** PEM file of CAs that are trusted besides the system's; reread when it changes. */
@@ -11,6 +12,8 @@ export interface ConnectOptions {
   readonly allowPrivateIP?: boolean | undefined
   /** Loopback addresses may be called, private ones only under `allowPrivateIP`. */
   readonly allowLoopback?: boolean | undefined
+  /** Any address may be called, because whoever runs this process named it. */
+  readonly allowAny?: boolean | undefined
   readonly connectTimeoutMs?: number | undefined
 }
 
@@ -58,39 +61,13 @@ export function guardedConnect(options: ConnectOptions): buildConnector.connecto
     }
     connector(target, (...connected) => {
       callback(...connected)
-      if (connected[0] === null) boundHeaders(connected[1])
+      if (connected[0] === null) boundHeads(connected[1])
     })
   }
 }
 
-/** The part of undici's parser that counts the bytes of headers and trailers. */
-interface Parser {
-  readonly socket: Socket
-  headersSize: number
-  readonly headersMaxSize: number
-  trackHeader(bytes: number): void
-}
-
-const bounded = new WeakSet<Parser>()
-
-/**
- * Makes undici report once that headers or trailers are too large. It makes an error for each further one of the
- * thousands in the same chunk, and the process does nothing else meanwhile. The parser exists once undici has the socket.
- */
-function boundHeaders(socket: Socket): void {
-  const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === 'parser')
-  const parser = key === undefined ? undefined : (socket as unknown as Readonly<Record<symbol, Parser | null>>)[key]
-  const shared: Parser | null = parser === undefined || parser === null ? null : Object.getPrototypeOf(parser)
-  if (shared === null || bounded.has(shared)) return
-  bounded.add(shared)
-  shared.trackHeader = function (this: Parser, bytes) {
-    this.headersSize += bytes
-    if (this.headersSize >= this.headersMaxSize && !this.socket.destroyed)
-      this.socket.destroy(new errors.HeadersOverflowError())
-  }
-}
-
-function allowed(address: string, { allowPrivateIP, allowLoopback }: ConnectOptions): boolean {
+function allowed(address: string, { allowPrivateIP, allowLoopback, allowAny }: ConnectOptions): boolean {
+  if (allowAny === true) return true
   switch (classifyAddress(address)) {
     case 'public':
       return true

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
+import { boundedAgent } from '../../../dataplane/net/bounded-agent.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
@@ -51,6 +52,7 @@ export const readStatusByAddress: ReadPodStatus = (pod) => {
 /** Reads the status at the base URL of an admin listener. Fails if the answer is not from a data plane of ours. */
 export async function readStatusAt(admin: string): Promise<ReportedStatus> {
   const { body } = await request(`${admin}/status`, {
+    dispatcher: boundedAgent,
     headersTimeout: STATUS_TIMEOUT_MS,
     bodyTimeout: STATUS_TIMEOUT_MS,
     signal: AbortSignal.timeout(2 * STATUS_TIMEOUT_MS),

@@ -1,4 +1,4 @@
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { glob, readFile, rename, writeFile } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createRawServer, type LookupFunction } from 'node:net'
@@ -7,11 +7,13 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import { type Dispatcher, errors, request } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createBoundedAgent } from '../../../dataplane/net/bounded-agent.ts'
 import { AddressRefused, type ConnectOptions, createDispatcher, guardedLookup } from '../../../dataplane/net/connect.ts'
 import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 
+const ROOT = join(import.meta.dirname, '../../..')
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
@@ -69,6 +71,48 @@ test('headers and trailers without end cost one error, however many come at once
     const error = await failure(get(`http://127.0.0.1:${port}`, { allowPrivateIP: true }))
     assert.is(error.code, 'UND_ERR_HEADERS_OVERFLOW')
     assert.is(made, 1)
+  }
+})
+
+/** Serves raw bytes, and ends the connection after them. */
+async function serveBytes(answerTo: (times: number) => string): Promise<string> {
+  let times = 0
+  const server = createRawServer((socket) => {
+    socket.on('error', () => {})
+    socket.on('data', () => socket.write(answerTo(++times)))
+    cleanups.push(() => socket.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanups.push(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+test('informational answers before an answer are limited, by their number and by their headers', async () => {
+  const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n'
+  const good = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngood'
+  // Each exchange counts anew, on one connection too.
+  const origin = await serveBytes(() => interim.repeat(900) + good)
+  const dispatcher = createDispatcher({ origin, allowPrivateIP: true, connections: 1 })
+  cleanups.push(() => void dispatcher.destroy())
+  for (let times = 0; times < 3; times++) assert.is(await (await request(origin, { dispatcher })).body.text(), 'good')
+  const large = `HTTP/1.1 103 Early Hints\r\na: ${'x'.repeat(10_000)}\r\n\r\n`
+  for (const flood of [interim.repeat(1_100), large.repeat(8)]) {
+    const url = await serveBytes(() => flood + good)
+    for (const made of [createDispatcher({ origin: url, allowPrivateIP: true }), createBoundedAgent()]) {
+      const error = await failure(request(url, { dispatcher: made }))
+      assert.is(error.code, 'UND_ERR_HEADERS_OVERFLOW')
+      await made.destroy()
+    }
+  }
+})
+
+test('each request of the data plane, the operator and the console goes through a dispatcher with these limits', async () => {
+  for await (const file of glob('{dataplane,operator,console}/**/*.ts', { cwd: ROOT })) {
+    const text = await readFile(join(ROOT, file), 'utf8')
+    const name = /import \{[^}]*\brequest(?: as (\w+))?\b[^}]*\} from 'undici'/.exec(text)
+    if (name === null) continue
+    for (const { index } of text.matchAll(new RegExp(`\\b${name[1] ?? 'request'}\\(`, 'g')))
+      assert.match(text.slice(index, index + 700), /dispatcher/, `${file} at ${index}`)
   }
 })
 

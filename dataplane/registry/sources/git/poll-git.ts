@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { request } from 'undici'
 import { classifyAddress } from '../../../config/check/address.ts'
+import { boundedAgent } from '../../../net/bounded-agent.ts'
 import { createBudget } from '../format/budget.ts'
 import { readCatalog } from '../format/catalog-reader.ts'
 import { openSpool, readSmallFile } from '../format/files.ts'
@@ -166,6 +167,7 @@ async function findRedirect(
 ): Promise<URL | undefined> {
   const asked = url.href.replace(/\/+$/, '') + REFS
   const { headers, body } = await request(asked, {
+    dispatcher: boundedAgent,
     headers: { 'git-protocol': 'version=2', 'user-agent': 'git/portico', ...(authorization && { authorization }) },
     signal: AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]),
   }).catch((error: Error & { code?: string }) => {

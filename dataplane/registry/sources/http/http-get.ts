@@ -25,7 +25,6 @@ type Headers = Readonly<Record<string, string>>
 type TakePiece = (piece: Buffer) => Promise<void> | void
 
 const REDIRECTS = 5
-const CONNECT_MS = 5_000
 
 /**
  * Creates a function that GETs within limits of time and size. It follows redirects, but not to link-local addresses or
@@ -34,7 +33,7 @@ const CONNECT_MS = 5_000
 export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
   const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
   const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
-  const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
+  const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: guardedConnect({ allowAny: true }) })
 
   async function getOnce(
     url: string,
