@@ -15,8 +15,18 @@ const block = (...networks: readonly `${string}/${number}`[]): BlockList => {
   return list
 }
 
-/** Metadata services outside the link-local ranges: Alibaba, Azure's wire server, Oracle, AWS over IPv6. */
-const METADATA = block('100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32', 'fd00:ec2::254/128')
+/**
+ * Services of clouds that give out credentials, outside the link-local ranges: Alibaba, Azure's wire server, Oracle; over
+ * IPv6 AWS (instances, and pods of EKS), Google, Oracle.
+ */
+const METADATA = block(
+  '100.100.100.200/32',
+  '168.63.129.16/32',
+  '192.0.0.192/32',
+  'fd00:ec2::/32',
+  'fd20:ce::254/128',
+  'fd00:c1::a9fe:a9fe/128',
+)
 const LOOPBACK = block('127.0.0.0/8', '::1/128')
 const PRIVATE = block('10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7')
 /** The special-purpose registries of IANA (RFC 6890). */
@@ -33,7 +43,8 @@ const NEVER = block(
   '240.0.0.0/4',
   '::/128',
   '100::/64',
-  '2001::/32',
+  '100:0:0:1::/64',
+  '2001::/23',
   '2001:db8::/32',
   '3fff::/20',
   '5f00::/16',
@@ -44,11 +55,12 @@ const NEVER = block(
 
 /**
  * Returns the class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64,
- * 6to4) has that one's class. Anything else is `never`.
+ * 6to4) has that one's class; behind the NAT64 of a network it is not public. Anything else is `never`.
  */
 export function classifyAddress(address: string): AddressClass {
   const plain = address.split('%')[0] ?? ''
   if (isIP(plain) === 0) return 'never'
+  if (isIPv6(plain) && LOCAL_NAT64.check(plain, 'ipv6')) return classifyTranslated(parseGroups(plain))
   const inner = isIPv6(plain) ? embeddedIPv4(plain) : undefined
   if (inner !== undefined) return classifyAddress(inner)
   const family = isIPv4(plain) ? 'ipv4' : 'ipv6'
@@ -63,7 +75,6 @@ const CARRIERS = [
   { network: block('::ffff:0:0/96'), group: 6 }, // mapped, RFC 4291 section 2.5.5.2
   { network: block('::ffff:0:0:0/96'), group: 6 }, // translated, RFC 2765
   { network: block('64:ff9b::/96'), group: 6 }, // NAT64, RFC 6052
-  { network: block('64:ff9b:1::/48'), group: 6 }, // local NAT64, RFC 8215
   { network: block('2002::/16'), group: 1 }, // 6to4, RFC 3056
 ] as const
 /** The compatible addresses (RFC 4291 section 2.5.5.1), except `::` and `::1`. */
@@ -77,6 +88,30 @@ function embeddedIPv4(address: string): string | undefined {
   if (carrier !== undefined) return ipv4At(groups, carrier.group)
   if (COMPATIBLE.check(address, 'ipv6') && groups[6] !== 0) return ipv4At(groups, 6)
   return undefined
+}
+
+/** The prefix of NAT64 within a network (RFC 8215). The network chooses where the IPv4 address stands in it. */
+const LOCAL_NAT64 = block('64:ff9b:1::/48')
+/** The bytes at which an IPv4 address may stand behind prefixes of 48, 56, 64 and 96 bits (RFC 6052 section 2.2). */
+const TRANSLATED = [
+  [6, 7, 9, 10],
+  [7, 9, 10, 11],
+  [9, 10, 11, 12],
+  [12, 13, 14, 15],
+] as const
+/** From the strictest on. */
+const CLASSES: readonly AddressClass[] = ['never', 'private', 'loopback', 'public']
+
+/** Returns the strictest class of the IPv4 addresses that an address of `LOCAL_NAT64` may stand for; at best `private`. */
+function classifyTranslated(groups: readonly number[]): AddressClass {
+  const bytes = groups.flatMap((group) => [group >> 8, group & 0xff])
+  // The other places hold zeros.
+  const inner = TRANSLATED.map((places) => places.map((place) => bytes[place]).join('.')).filter(
+    (address) => !address.startsWith('0.'),
+  )
+  if (inner.length === 0) return 'never'
+  const found = new Set<AddressClass>(['private', ...inner.map(classifyAddress)])
+  return CLASSES.find((one) => found.has(one)) as AddressClass
 }
 
 function ipv4At(groups: readonly number[], at: number): string {
