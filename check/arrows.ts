@@ -42,6 +42,7 @@ export const rooms: readonly Room[] = [
       'operator/render',
       'operator/cluster',
       'dataplane/config',
+      'dataplane/net',
       'dataplane/retry',
       'dataplane/telemetry/metrics',
     ],
@@ -51,7 +52,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/policy', mayImport: ['crds/settings'] },
   { path: 'dataplane/config', mayImport: ['crds/settings', 'dataplane/policy'] },
   { path: 'dataplane/retry', mayImport: [] },
-  { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
+  { path: 'dataplane/telemetry', mayImport: ['dataplane/config', 'dataplane/net'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/audit',

@@ -3,6 +3,7 @@ import { escapeStep } from '../../../crds/settings/json.ts'
 import type { AuditSettings } from '../audit/audit.ts'
 import type { Finding } from '../load.ts'
 import { trustedNetworks } from './address.ts'
+import { addressFindings } from './url.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
@@ -65,6 +66,7 @@ function endpointFindings(settings: Sending, at: string): readonly Finding[] {
     ...(url.protocol === 'http:' && insecure !== true
       ? [{ pointer, message: 'an http:// endpoint needs insecure: true' }]
       : []),
+    ...addressFindings(url.href, pointer, { allowPrivateIP: true }),
   ]
 }
 

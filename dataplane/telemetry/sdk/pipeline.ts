@@ -27,6 +27,7 @@ import type { Logger } from 'pino'
 import { otlpEndpoint } from '../../config/check/telemetry.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
+import { guardedLookup } from '../../net/connect.ts'
 import type { Family } from '../metrics/family.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { buildResourceAttributes, type TelemetryConfig, type TelemetryOptions } from '../options.ts'
@@ -175,6 +176,8 @@ function exportOptions(settings: OpenTelemetrySettings, directory: string): Expo
   const { headers = {}, sensitiveHeaders = [], caBundleFile } = settings
   const secrets = sensitiveHeaders.map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
   const bundle = caBundleFile === undefined ? undefined : new Bundle(resolve(directory, caBundleFile))
+  // An address in the URL itself has been checked with the configuration.
+  const lookup = guardedLookup({ allowPrivateIP: true })
   return {
     // An error here fails the attempt: nothing is sent without its credential, or to an untrusted server.
     async headers() {
@@ -182,7 +185,7 @@ function exportOptions(settings: OpenTelemetrySettings, directory: string): Expo
       return { ...headers, ...Object.fromEntries(secrets.map(({ name, read }) => [name, read()])) }
     },
     httpAgentOptions(protocol) {
-      const options = { keepAlive: true, maxSockets: CONNECTIONS, timeout: EXPORT_MS }
+      const options = { keepAlive: true, maxSockets: CONNECTIONS, timeout: EXPORT_MS, lookup }
       if (protocol === 'http:') return new PlainAgent(options)
       return bundle === undefined ? new Agent(options) : new BundleAgent(options, bundle)
     },

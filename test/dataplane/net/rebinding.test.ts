@@ -7,6 +7,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createDispatcher } from '../../../dataplane/net/connect.ts'
 import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { startGateway } from '../../support/gateway/gateway.ts'
 import { REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 
 const NAME = 'rebinds.example'
@@ -118,6 +120,29 @@ test('if an identity provider’s name changes to this machine, the login ends w
     assert.not.ok(location.includes(`:${port}`), 'nor is anybody told of it')
   } finally {
     await server.close()
+  }
+})
+
+test('telemetry is not sent to a name that leads to an address that is never called', async () => {
+  answers = [['0.0.0.0'], [PUBLIC, '169.254.169.254']]
+  const openTelemetry = {
+    enabled: true,
+    endpoint: `http://${NAME}:${port}`,
+    insecure: true,
+    tracing: { enabled: true },
+  }
+  const gateway = await startGateway({
+    backends: [],
+    telemetry: { openTelemetry: { ...openTelemetry, metrics: { enabled: true } } },
+  })
+  try {
+    await eventually('it was looked up', async () => lookups > 1)
+    await eventually('it is told', async () =>
+      gateway.lines.some(({ what, reason }) => what === 'metrics' && reason === 'ERR_ADDRESS_REFUSED'),
+    )
+    assert.is(connections, 0)
+  } finally {
+    await gateway.close()
   }
 })
 
