@@ -78,7 +78,7 @@ function parseClaims(body: string): Readonly<Record<string, unknown>> {
 }
 
 function requireClaims(
-  { jti, htm, htu, iat, exp, ath, nonce }: Readonly<Record<string, unknown>>,
+  { jti, htm, htu, iat, exp, nbf, ath, nonce }: Readonly<Record<string, unknown>>,
   { method, url, token }: ProvenRequest,
   maxAgeS: number,
   nowS: number,
@@ -88,7 +88,7 @@ function requireClaims(
   if (typeof htm !== 'string' || htm !== method) throw invalidProof('The proof is for another method (htm).')
   if (typeof htu !== 'string' || !isSameTarget(htu, url)) throw invalidProof('The proof is for another URL (htu).')
   const isRecent = typeof iat === 'number' && Math.abs(nowS - iat) <= maxAgeS
-  if (!isRecent || (exp !== undefined && !isAfter(exp, nowS)))
+  if (!isRecent || (exp !== undefined && !isAfter(exp, nowS)) || !isBegun(nbf, nowS + maxAgeS))
     throw invalidProof('The proof was made too long ago, or in the future (iat).')
   if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
     throw invalidProof('The proof is for another token (ath).')
@@ -98,6 +98,10 @@ function requireClaims(
 
 /** Tells whether a time claim is after `nowS`. A claim that is no number is after nothing. */
 const isAfter = (time: unknown, nowS: number): boolean => typeof time === 'number' && time > nowS
+
+/** Tells whether `nbf`, if present, is not after `latestS`. */
+const isBegun = (nbf: unknown, latestS: number): boolean =>
+  nbf === undefined || (typeof nbf === 'number' && nbf <= latestS)
 
 /** Compares `htu` with a URL, without query and fragment and after normalization (RFC 9449 section 4.3, item 9). */
 function isSameTarget(htu: string, url: string): boolean {

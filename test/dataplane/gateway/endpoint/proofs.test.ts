@@ -173,6 +173,8 @@ const WRONG: Readonly<Record<string, OddProof>> = {
   'iat 310 s ago': { claims: { iat: Math.floor(Date.now() / 1000) - 310 } },
   'iat 400 s ahead': { claims: { iat: Math.floor(Date.now() / 1000) + 400 } },
   'exp over': { claims: { exp: Math.floor(Date.now() / 1000) - 10 } },
+  'nbf to come': { claims: { nbf: Math.floor(Date.now() / 1000) + 7200 } },
+  'nbf a text': { claims: { nbf: String(Math.floor(Date.now() / 1000) - 10) } },
   'no ath': { claims: { ath: undefined } },
   'ath of another token': { claims: { ath: 'fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo' } },
   'nonce that is a number': { claims: { nonce: 7 } },
