@@ -18,12 +18,12 @@ import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import type { UpstreamTokenStore } from '../upstream-tokens/index.ts'
+import { loginOf, markedStore, type UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { createAccountSessions } from './account/account-sessions.ts'
 import { createLinks } from './account/links.ts'
 import { UserKeys } from './account/user-keys.ts'
 import { ClientAssertions } from './clients/client-assertion.ts'
-import { ClientDocuments } from './clients/client-documents.ts'
+import { ClientDocuments, findDocumentUrl } from './clients/client-documents.ts'
 import { ClientKeys } from './clients/client-keys.ts'
 import { type Clients, type ClientsOptions, createClients } from './clients/clients.ts'
 import { type ClientFiles, DelegateClients, MachineClients } from './clients/configured-clients.ts'
@@ -44,8 +44,13 @@ import { type ObserveProvider, openUpstreams, type WatchedUpstream } from './log
 import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
-import { createMarkCheck, createMarkOfProvider } from './provider/rule-marks.ts'
-import { deriveSettings, type OwnResource } from './provider/settings.ts'
+import {
+  createMarkCheck,
+  createMarkOfProvider,
+  createMarkOfTokens,
+  type MarkOfProvider,
+} from './provider/rule-marks.ts'
+import { deriveSettings, type OwnResource, type Settings } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { openServerState, type ServerState, type ServerStateOptions } from './server-state.ts'
 
@@ -90,6 +95,8 @@ export interface AuthServer {
 interface Parts extends Pick<EndpointParts, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
   readonly config: AuthServerConfig
   readonly carried: CarriedTokens
+  /** Returns the mark of the party whose tokens or keys are stored under a provider's name. */
+  readonly markOf: MarkOfProvider
   readonly proofKey: ProviderOptions['proofKey']
   readonly bindsCodes: boolean
 }
@@ -104,14 +111,15 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const config = { ...options.config, upstreamProviders: [...loginProviders(options.config.upstreamProviders)] }
   const settings = deriveSettings(config, own)
   const serverState = openServerState(options, before?.serverState)
-  const { store, tokens, material } = serverState
+  const { store, material } = serverState
+  const markOf = createMarkOfTokens(options.config)
+  const tokens = markedStore(serverState.tokens, markOf)
   const underWay = new RequestsUnderWay(log)
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
-  const parts: Parts = { config, settings, store, tokens, carried, revocations, ...ofRequests(underWay, config) }
+  const parts = { config, settings, store, tokens, carried, revocations, markOf, ...ofRequests(underWay, config) }
   const { delegates, machines, trusted } = knownParties(options, serverState, underWay.log)
-  const isRemoved = createMarkCheck(config)
-  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims) || isRemoved(claims)
+  const hasEnded = createEndCheck(parts, machines)
   const clients = openClients(parts, [delegates, machines])
   const grants = openGrants(parts)
 
@@ -119,7 +127,6 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const provider = () => current().provider
   const keyed = () => provider().keyed
   const upstreams = openProviders({ ...options, config }, serverState, underWay)
-  warnOfNoIdentity(config, log)
   const { login, loginLinks } = openLogins({ ...serverState, ...parts, upstreams, keyed, grants, requests: provider })
   const keys = openKeys(options, parts, keyed)
   const endpointParts: EndpointParts = {
@@ -137,7 +144,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     ...openGuards(parts, serverState, options.directory),
     login,
     loginLinks,
-    accounts: createAccountSessions(store, keyed),
+    accounts: createAccountSessions(store, keyed, markOf),
     links: openLinks(parts, { grants, clients, login }),
     addressOf,
     audit,
@@ -204,6 +211,20 @@ const localIssuer = (
   isRevoked,
 })
 
+/** Creates the function that tells whether a token has ended: by itself, or with what the configuration no longer has. */
+function createEndCheck({ config, settings, revocations }: Parts, machines: MachineClients) {
+  const isRemoved = createMarkCheck(config)
+  return (claims: JWTPayload): boolean =>
+    revocations.hasEnded(claims) || machines.isGone(claims) || isRemoved(claims) || isOfNoClient(settings, claims)
+}
+
+/** Tells whether a login's client has a metadata document, and such clients are no longer accepted. */
+const isOfNoClient = ({ acceptsDocuments }: Settings, claims: JWTPayload): boolean =>
+  !acceptsDocuments &&
+  loginOf(claims) !== undefined &&
+  typeof claims['client_id'] === 'string' &&
+  findDocumentUrl(claims['client_id']) !== undefined
+
 const listNames = (
   { upstreamProviders }: AuthServerConfig,
   which: (provider: UpstreamProviderConfig) => boolean = () => true,
@@ -242,10 +263,11 @@ function openGuards({ config, settings: { issuer }, store, log }: Parts, { mater
 
 /** Opens the providers. Each call to one is measured as part of the request that causes it. */
 function openProviders(
-  { config, directory, observe }: AuthServerOptions,
+  { config, directory, observe, log }: AuthServerOptions,
   { store, sealer }: ServerState,
   underWay: RequestsUnderWay,
 ) {
+  warnOfNoIdentity(config, log)
   const observed: ObserveProvider = (operation) => observe(operation, { parent: underWay.observation })
   return openUpstreams(config, directory, { store, sealer, observe: observed })
 }

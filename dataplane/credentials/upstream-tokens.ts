@@ -187,11 +187,11 @@ export function readAuthority(claims: Readonly<Record<string, unknown>>): string
 
 /**
  * Claims about the token itself: RFC 7519 (section 4.1), OpenID Connect Core 1.0 (sections 2, 3.1.3.6, 3.3.2.11 and
- * 5.1), Entra ID (`uti`, `aio`, `rh`), Cognito (`event_id`). `scope` and `scp` are read together.
+ * 5.1), Entra ID (`uti`, `aio`, `rh`), Cognito (`event_id`), our own exchanges (`tsrc`). `scope` and `scp` are read together.
  */
 const OF_THE_TOKEN: ReadonlySet<string> = new Set([
   ...['exp', 'nbf', 'iat', 'jti', 'auth_time', 'updated_at', 'nonce', 'at_hash', 'c_hash', 's_hash'],
-  ...['uti', 'aio', 'rh', 'event_id', 'scope', 'scp'],
+  ...['uti', 'aio', 'rh', 'event_id', 'tsrc', 'scope', 'scp'],
 ])
 
 /**

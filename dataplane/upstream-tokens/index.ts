@@ -8,6 +8,7 @@ export {
   type Lock,
   loginOf,
   type MakeLink,
+  markedStore,
   type Place,
   PROVIDER_CLAIM,
   type PutOptions,

@@ -38,6 +38,8 @@ export interface UpstreamTokenSet {
   readonly scopes?: readonly string[]
   /** The time when a backend refused it, in milliseconds since 1970: it is never sent again. */
   readonly refusedAt?: number
+  /** The mark of the provider that it is of; see `markedStore`. */
+  readonly mark?: string
 }
 
 export interface StoredTokenSet extends UpstreamTokenSet {
@@ -117,9 +119,9 @@ export const isOfUser = ({ login }: Place): boolean => login.startsWith(`["${OF_
 
 /** Returns the JSON text of a set. Throws a RangeError if it is too large. */
 export function formatSet({ owner, subject, accessToken, ...others }: UpstreamTokenSet): string {
-  const { expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt } = others
-  const members = { owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt }
-  const text = JSON.stringify(members)
+  const { expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt, mark } = others
+  const token = { owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt, mark }
+  const text = JSON.stringify(token)
   if (Buffer.byteLength(text) > LARGEST_SET)
     throw new RangeError(`the tokens of a provider are larger than ${LARGEST_SET} bytes`)
   return text
@@ -193,5 +195,30 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
         },
       }
     },
+  }
+}
+
+/**
+ * Returns a store in which each set is marked with the provider that it is of. Under the same name the configuration may
+ * have another provider by now, and that one must not get the tokens and keys of the former one. Earlier versions stored
+ * sets without a mark, which count. `markOf` returns the mark of a provider by its name; undefined if there is none.
+ */
+export function markedStore(
+  store: UpstreamTokenStore,
+  markOf: (provider: string) => string | undefined,
+): UpstreamTokenStore {
+  return {
+    async get(place) {
+      const set = await store.get(place)
+      const mark = markOf(place.provider)
+      return set?.mark === undefined || mark === undefined || set.mark === mark ? set : undefined
+    },
+    put(place, set, options) {
+      const mark = markOf(place.provider)
+      return store.put(place, mark === undefined ? set : { ...set, mark }, options)
+    },
+    remove: (place) => store.remove(place),
+    removeLogin: (login) => store.removeLogin(login),
+    lock: (place, milliseconds) => store.lock(place, milliseconds),
   }
 }

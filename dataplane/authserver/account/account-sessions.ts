@@ -14,16 +14,27 @@ export interface AccountSession {
   readonly trace?: string | undefined
 }
 
+/** The sign-in that begins a session. */
+export interface SignIn extends Pick<AccountSession, 'user' | 'trace'> {
+  /** Name of the provider that has identified the user. */
+  readonly by: string
+}
+
 /** The stored part of a session, under the digest of its secret. */
-interface Kept extends Pick<AccountSession, 'user' | 'trace'> {
+interface Kept extends SignIn {
+  /** The mark of that provider at the sign-in. */
+  readonly mark?: string | undefined
   /** Digest of the secret of the browser that signed in. */
   readonly browser: string
 }
 
 /** The sessions of users who look at their links. They give no access to anything else. */
 export interface AccountSessions {
-  begin(user: LoggedInUser, browser: Browser, trace?: string): Promise<AccountSession>
-  /** Returns the session with this secret, or undefined if it has ended or belongs to a different browser. */
+  begin(signIn: SignIn, browser: Browser): Promise<AccountSession>
+  /**
+   * Returns the session with this secret, or undefined if it has ended, belongs to a different browser, or the provider
+   * that has identified its user is there no longer.
+   */
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>
   end(secret: string): Promise<void>
   /** Returns a proof for a page of this session. No other session accepts it, nor does this one after its end. */
@@ -34,12 +45,17 @@ export interface AccountSessions {
 const SECRET = /^[\w-]{43}$/
 const PROOF = 'account-proof'
 
-export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash): AccountSessions {
+export function createAccountSessions(
+  store: RecordStore,
+  keyed: () => KeyedHash,
+  /** Returns the mark of a provider that identifies users. */
+  markOf: (provider: string) => string | undefined,
+): AccountSessions {
   const joinText = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
   return {
-    async begin(user, { id }, trace) {
+    async begin({ user, by, trace }, { id }) {
       const secret = randomSecret()
-      const kept: Kept = { user, browser: keyed().of('browser', id), trace }
+      const kept: Kept = { user, by, mark: markOf(by), browser: keyed().of('browser', id), trace }
       await store.set('account', keyed().of('account', secret), JSON.stringify(kept), {
         ttlS: SESSION_S,
         by: [user.subject],
@@ -49,7 +65,7 @@ export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash
     async find(secret, { id }) {
       if (!SECRET.test(secret)) return undefined
       const kept = await firstRecord<Kept>(keyed().all('account', secret), (name) => store.get('account', name))
-      return kept !== undefined && keyed().matches('browser', id, kept.browser)
+      return kept !== undefined && keyed().matches('browser', id, kept.browser) && markOf(kept.by) === kept.mark
         ? { secret, user: kept.user, trace: kept.trace }
         : undefined
     },

@@ -211,13 +211,13 @@ export function back({ settings }: EndpointParts, c: EndpointContext, done?: str
 export async function signedIn(
   parts: EndpointParts,
   c: EndpointContext,
-  { user, isSynthetic }: Done,
+  { user, by, isSynthetic }: Done,
 ): Promise<Response> {
   const browser = knownBrowser(parts, c)
   if (browser === undefined) return problemPage(parts, c, 'page')
   if (isSynthetic === true) return problemPage(parts, c, 'nobody')
   await dropSession(parts, c)
-  holdSession(parts, c, await parts.accounts.begin(user, browser, c.var.loginTrace))
+  holdSession(parts, c, await parts.accounts.begin({ user, by, trace: c.var.loginTrace }, browser))
   const location = findKeyPage(parts, c)
   return location === undefined ? back(parts, c) : c.body(null, 303, { location, ...PRIVATE })
 }

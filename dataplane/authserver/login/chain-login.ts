@@ -46,6 +46,8 @@ interface ChainLoginOptions extends LoginParts {
   readonly filter?: AuthServerConfig['upstreamFilter']
   /** Names of the providers that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
+  /** Returns the mark of a provider; under the same name a changed configuration may have another one. Absent: none has. */
+  readonly markOf?: (provider: string) => string | undefined
   /** Limits the memory of the logins that are under way; absent: logins take no memory here. */
   readonly loginsUnderWay?: LoginsUnderWay | undefined
 }
@@ -53,6 +55,8 @@ interface ChainLoginOptions extends LoginParts {
 /** The identity of the user, from one provider. */
 interface Known {
   readonly by: string
+  /** The mark of that provider at the login. */
+  readonly mark?: string
   readonly user: LoggedInUser
   readonly authTime?: number
   readonly isSynthetic?: boolean
@@ -72,6 +76,8 @@ type Undecided = Open<LoginFlow> & { readonly bytes: number }
 /** A login that waits for its user at a provider. It is found by the `state` that the provider returns. */
 interface Underway extends LoginFlow {
   readonly upstream: string
+  /** The mark of that provider. Its code must not go to another one of the same name. */
+  readonly mark?: string
   readonly nonce: string
   readonly verifier: string
   /** The time of the redirect to the provider, in seconds since 1970. */
@@ -256,10 +262,11 @@ export class ChainLogin implements Login {
     found: LoginFlow & Pick<Underway, 'browser' | 'soFar'>,
     state = randomSecret(),
   ): Promise<Respond> {
-    const { store, keyed, loginS } = this.#options
-    const [nonce, verifier] = [randomSecret(), randomSecret()]
+    const { store, keyed, loginS, markOf } = this.#options
+    const [nonce, verifier, mark] = [randomSecret(), randomSecret(), markOf?.(upstream.name)]
     const location = await upstream.authorizationUrl({ state, nonce, verifier }, found.maxAge)
-    const underway: Underway = { ...found, upstream: upstream.name, nonce, verifier, sentAt: nowS() }
+    const marked = { upstream: upstream.name, ...(mark !== undefined && { mark }) }
+    const underway: Underway = { ...found, ...marked, nonce, verifier, sentAt: nowS() }
     await store.set('login', keyed().of('state', state), JSON.stringify(underway), loginS)
     return { kind: 'respond', response: new Response(null, { status: 302, headers: { location } }) }
   }
@@ -272,7 +279,7 @@ export class ChainLogin implements Login {
 
   async #exchange(
     parameters: URLSearchParams,
-    { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...flow }: Underway & UnderState,
+    { upstream: name, mark, browser, soFar, login, state, nonce, verifier, sentAt, ...flow }: Underway & UnderState,
     { address }: Browser,
   ): Promise<Respond | Done> {
     const { primaries, tokens, loginS } = this.#options
@@ -280,7 +287,7 @@ export class ChainLogin implements Login {
     // The configuration has changed, so a new login visits other providers.
     if (purpose === 'authorize' && providers.join() !== this.#required(providers[0]).join())
       throw new Error('the providers have changed')
-    const upstream = this.#upstream(name)
+    const upstream = this.#upstream(name, mark)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
     if (isStale(found, maxAge, sentAt)) throw new StaleLogin()
     const known = primaries.includes(name) ? this.#identify(upstream, found) : soFar?.known
@@ -325,18 +332,23 @@ export class ChainLogin implements Login {
     return providers.filter((name, index) => index === 0 || primaries.includes(name) || chosen.has(name))
   }
 
-  /** Returns the provider of this name. Throws if the configuration no longer has it. */
-  #upstream(name: string | undefined): Upstream {
+  /** Returns the provider of this name and mark, if it is known. Throws if the configuration no longer has it. */
+  #upstream(name: string | undefined, mark?: string): Upstream {
     const found = this.#options.upstreams.find((one) => one.name === name)
-    if (found === undefined) throw new Error('the providers have changed')
+    if (found === undefined || this.#isAnother(found.name, mark)) throw new Error('the providers have changed')
     return found
   }
 
   /** Returns the identity of the user. Throws if the login did not pass the provider that identifies users. */
   #identified(known: Known | undefined): Known {
-    if (known === undefined || !this.#options.primaries.includes(known.by))
+    if (known === undefined || !this.#options.primaries.includes(known.by) || this.#isAnother(known.by, known.mark))
       throw new Error('the providers have changed')
     return known
+  }
+
+  /** Tells whether a provider is not the one that had this mark. Logins of earlier versions have none. */
+  #isAnother(provider: string, mark: string | undefined): boolean {
+    return mark !== undefined && this.#options.markOf?.(provider) !== mark
   }
 
   /** Makes the user the owner of the tokens. */
@@ -367,8 +379,10 @@ export class ChainLogin implements Login {
       ...(name !== undefined && { name }),
       ...(email !== undefined && { email }),
     }
+    const mark = this.#options.markOf?.(upstream.name)
     return {
       by: upstream.name,
+      ...(mark !== undefined && { mark }),
       user,
       ...(authTime !== undefined && { authTime: Math.min(authTime, nowS()) }),
       ...(isSynthetic === true && { isSynthetic }),

@@ -1,5 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { lifespanBounds } from '../../../crds/settings/auth/bounds.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
@@ -85,13 +87,20 @@ interface GrantsOptions {
 
 const nowS = (): number => Math.floor(Date.now() / 1000)
 
+/**
+ * The longest lifetime of a grant under any configuration, in seconds: those of now may be shorter than those under which
+ * an earlier grant was made.
+ */
+const LONGEST_GRANT_S =
+  (parseDuration(lifespanBounds.refreshTokenLifespan.to) + parseDuration(lifespanBounds.authCodeLifespan.to)) / 1000
+
 /** Stores when everything of a user has ended, for as long as an earlier grant may live. */
-function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 'revocations' | 'ttlS'>) {
+function endedUsers({ store, revocations }: Pick<GrantsOptions, 'store' | 'revocations'>) {
   return {
     /** Ends everything of a user. Returns the second up to which it has ended. */
     async end(subject: string): Promise<number> {
       const second = nowS()
-      await store.set('endedUser', subject, String(second), { ttlS, by: [subject] })
+      await store.set('endedUser', subject, String(second), { ttlS: LONGEST_GRANT_S, by: [subject] })
       await revocations.addUser(subject, second)
       return second
     },

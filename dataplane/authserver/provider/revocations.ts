@@ -6,6 +6,9 @@ import type { RecordStore } from '../store/record-store.ts'
 /** The claim with the login that an exchanged token ends with, if the token can't use that login's provider tokens. */
 export const DELEGATED_CLAIM = 'delegated_login'
 
+/** The claim with what a token was exchanged from: the `jti` of tokens that can be revoked alone, and an actor's login. */
+export const SOURCES_CLAIM = 'tsrc'
+
 /** The poll interval, and so the delay until other replicas learn that a grant has ended. */
 const POLL_MS = 2_000
 /** The overlap of polls, because clocks of replicas differ and a write may become visible late. */
@@ -50,12 +53,15 @@ export class Revocations {
   }
 
   /**
-   * Tells whether a token with these claims is revoked: by itself, with its login, with the login that it was exchanged
-   * for, or with everything of its user.
+   * Tells whether a token with these claims is revoked: by itself, with its login, with the login or the tokens that it
+   * was exchanged for, or with everything of its user. So is a token that is older than tokens may become by now,
+   * because its revocation would be forgotten: the configuration allowed longer ones when it was issued.
    */
   hasEnded(claims: Readonly<Record<string, unknown>>): boolean {
-    const { jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated, sub, iat } = claims
+    const { jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated, [SOURCES_CLAIM]: sources, sub, iat } = claims
+    if (!(Number(iat) + this.#ttlS > Date.now() / 1000)) return true
     if ([jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))) return true
+    if (Array.isArray(sources) && sources.some((name) => this.has(name as string))) return true
     if (this.#users.size === 0 || typeof sub !== 'string') return false
     const second = this.#users.get(sub)
     return second !== undefined && !(Number(iat) > second)

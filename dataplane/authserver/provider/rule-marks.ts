@@ -57,6 +57,28 @@ export function createMarkOfProvider(config: AuthServerConfig): MarkOfProvider {
   return (name) => marks.get(name)
 }
 
+const originOf = (url: string | undefined): string | undefined =>
+  url === undefined ? undefined : URL.parse(url)?.origin
+
+/**
+ * Creates the function that returns the mark of the party whose tokens or keys are stored under a provider's name: where
+ * users log in, and where refresh tokens are sent; for keys the servers that the configuration names. Undefined if there
+ * is no such provider.
+ */
+export function createMarkOfTokens({ upstreamProviders }: AuthServerConfig): MarkOfProvider {
+  const marks = new Map(
+    upstreamProviders.map((provider) => {
+      const { name, oauth2Config, keyConfig } = provider
+      const mark =
+        keyConfig === undefined
+          ? markFor('tokens', providerMark(provider), originOf(oauth2Config?.tokenEndpoint))
+          : markFor('key', name, originOf(keyConfig.helpUrl), originOf(keyConfig.verify?.url))
+      return [name, mark]
+    }),
+  )
+  return (name) => marks.get(name)
+}
+
 /** Tells whether a token depends on a part that the configuration no longer has. */
 export type HasRemovedMark = (claims: Readonly<Record<string, unknown>>) => boolean
 

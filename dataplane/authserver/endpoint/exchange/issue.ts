@@ -1,7 +1,7 @@
 import { type JWK, SignJWT } from 'jose'
 import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
-import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
+import { DELEGATED_CLAIM, SOURCES_CLAIM } from '../../provider/revocations.ts'
 import { IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
 import { OAuthError } from '../oauth-error.ts'
@@ -60,6 +60,8 @@ export interface GrantedToken {
   readonly login?: string | undefined
   /** The login with which this token ends. The token gives no access to the login's provider tokens. */
   readonly delegatedLogin?: string | undefined
+  /** What the token was exchanged from; it ends with each of them. See `SOURCES_CLAIM`. */
+  readonly sources?: readonly string[] | undefined
   /** The provider at which the subject logs in, if the token belongs to no login. */
   readonly loginProvider?: string | undefined
   /** The record name of the claims of the assertion that the token is issued for. */
@@ -87,6 +89,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     act,
     login,
     delegatedLogin,
+    sources = [],
     loginProvider,
     assertion,
     name,
@@ -114,6 +117,7 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,
+    ...(sources.length > 0 && { [SOURCES_CLAIM]: sources }),
     [PROVIDER_CLAIM]: loginProvider,
     [ASSERTION_CLAIM]: assertion,
     cnf: jkt && { jkt },

@@ -3,7 +3,7 @@ import { boundKey, isBoundToKey, issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { loginOf } from '../../../upstream-tokens/index.ts'
 import { outsideSubject } from '../../provider/assertion-policy.ts'
-import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
+import { DELEGATED_CLAIM, SOURCES_CLAIM } from '../../provider/revocations.ts'
 import type { TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
@@ -91,4 +91,18 @@ export function loginOfPresented({ claims, issuer }: PresentedToken): { login?: 
   if (login !== undefined) return { login }
   const delegated = claims[DELEGATED_CLAIM]
   return typeof delegated === 'string' ? { delegated } : {}
+}
+
+/**
+ * Returns what a token of this issuer ends with, besides its login: itself, where it can be revoked alone, and what it was
+ * exchanged from.
+ */
+export function listSources({ claims, issuer }: PresentedToken): readonly string[] {
+  if (issuer !== undefined) return []
+  const { [SOURCES_CLAIM]: earlier, act, jti } = claims
+  const endsWithLogin = loginOf(claims) !== undefined && act === undefined
+  return [
+    ...(Array.isArray(earlier) ? (earlier as readonly string[]) : []),
+    ...(jti === undefined || endsWithLogin ? [] : [jti]),
+  ]
 }

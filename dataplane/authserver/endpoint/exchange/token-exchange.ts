@@ -4,7 +4,7 @@ import { clientMark, exchangeMark, IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../p
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
-import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
+import { listSources, loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 /** The longest lifetime of a token with which an actor acts for a subject, in seconds. */
@@ -40,6 +40,7 @@ export async function exchangeToken(
     lifespanS,
     act: buildAct(actors),
     marks: collectMarks(client, subject),
+    sources: collectSources(subject, actor),
     ...(subject.issuer === undefined && { identifiedBy: subject.claims[IDENTIFIED_CLAIM] }),
     ...loginFor(subject, audience),
     ...readUser(subject),
@@ -65,6 +66,19 @@ function collectMarks({ clientId }: DelegateClient, { claims, issuer }: Presente
   const own = claims[MARKS_CLAIM]
   const inherited = issuer === undefined ? (Array.isArray(own) ? own : []) : [exchangeMark(issuer.config)]
   return [clientMark(clientId), ...inherited]
+}
+
+/** The most tokens that a token may come from, over all exchanges. */
+const MOST_SOURCES = 32
+
+/** Returns what the new token ends with, besides the subject's login. Throws an OAuthError if that is too much. */
+function collectSources(subject: PresentedToken, actor: PresentedToken | undefined): readonly string[] {
+  const login = actor && loginOfPresented(actor)
+  const ofActor = [login?.login, login?.delegated].filter((one) => one !== undefined)
+  const sources = new Set([...listSources(subject), ...(actor === undefined ? [] : listSources(actor)), ...ofActor])
+  if (sources.size > MOST_SOURCES)
+    throw new OAuthError('invalid_request', 'The presented token has been exchanged too often.')
+  return [...sources]
 }
 
 /** Returns the client's scopes. For a token that was issued here, only scopes of that token remain. */

@@ -184,6 +184,27 @@ test('the metadata announces metadata documents only if they are on', async () =
   }
 })
 
+test('once metadata documents are off, their clients are out, with the tokens that they have', async () => {
+  answers.set('/out.json', json())
+  const client = new TestClient(server.issuer, `${plain}/out.json`)
+  const other = await TestClient.register(server.issuer)
+  const [tokens, others] = [await client.login(), await other.login()]
+  assert.ok((await letIn(tokens.access_token)) && (await letIn(others.access_token)))
+  const use = async (enabled: boolean) => {
+    await server.gateway.configure(server.config({ cimd: { ...WITH_DOCUMENTS.authServer.cimd, enabled } }))
+    await eventually('the new configuration', async () => {
+      const answered = await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)
+      const found = (await answered.json()) as { client_id_metadata_document_supported?: boolean }
+      return (found.client_id_metadata_document_supported === true) === enabled
+    })
+  }
+  await use(false)
+  assert.equal([await letIn(tokens.access_token), await letIn(others.access_token)], [false, true])
+  assert.is(await refusal(client.refresh(tokens.refresh_token)), '401 invalid_client')
+  await use(true)
+  assert.ok(await letIn(tokens.access_token))
+})
+
 test('SDK 2 prefers its document to registering', async () => {
   answers.set('/sdk.json', json({ redirect_uris: ['http://localhost:43211/callback'] }))
   const { kept, ...own } = loginProvider('http://localhost:43211/callback')

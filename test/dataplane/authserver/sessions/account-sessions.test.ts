@@ -11,17 +11,25 @@ import { createMemoryStore } from '../../../../dataplane/authserver/store/memory
 const [OLD, NEW] = ['an old secret of at least thirty-two bytes', 'a new secret of at least thirty-two bytes']
 const HERE = { id: 'this-browser' }
 const USER = { subject: 'alice', name: 'Alice' }
+const SIGN_IN = { user: USER, by: 'corp' }
 
 let now = 1_000_000
 let secrets = [OLD]
-const open = () => createAccountSessions(createMemoryStore({ now: () => now }), () => keyedHash(secrets))
+let mark: string | undefined = 'the provider'
+const open = () =>
+  createAccountSessions(
+    createMemoryStore({ now: () => now }),
+    () => keyedHash(secrets),
+    () => mark,
+  )
 test.before.each(() => {
   secrets = [OLD]
+  mark = 'the provider'
 })
 
 test('a session ends after fifteen minutes, however much it is used', async () => {
   const sessions = open()
-  const { secret } = await sessions.begin(USER, HERE)
+  const { secret } = await sessions.begin(SIGN_IN, HERE)
   for (let passed = 0; passed < SESSION_S - 60; passed += 60) {
     assert.equal((await sessions.find(secret, HERE))?.user, USER)
     now += 60_000
@@ -33,13 +41,24 @@ test('a session ends after fifteen minutes, however much it is used', async () =
 
 test('a session belongs to one browser', async () => {
   const sessions = open()
-  const { secret } = await sessions.begin(USER, HERE)
+  const { secret } = await sessions.begin(SIGN_IN, HERE)
   assert.is(await sessions.find(secret, { id: 'another' }), undefined)
   for (const wrong of ['', 'x', `${secret}x`, secret.toUpperCase(), 'a'.repeat(43), 'a'.repeat(100_000)])
     assert.is(await sessions.find(wrong, HERE), undefined)
-  assert.is.not((await sessions.begin(USER, HERE)).secret, secret)
+  assert.is.not((await sessions.begin(SIGN_IN, HERE)).secret, secret)
   await sessions.end(secret)
   assert.is(await sessions.find(secret, HERE), undefined)
+})
+
+test('a session ends with the provider that its user signed in at, and another of the same name does not continue it', async () => {
+  const sessions = open()
+  const { secret } = await sessions.begin(SIGN_IN, HERE)
+  for (const other of [undefined, 'another provider']) {
+    mark = other
+    assert.is(await sessions.find(secret, HERE), undefined)
+  }
+  mark = 'the provider'
+  assert.equal((await sessions.find(secret, HERE))?.user, USER)
 })
 
 test('the stored session does not have its secret', async () => {
@@ -53,7 +72,11 @@ test('the stored session does not have its secret', async () => {
       return set(...all)
     },
   }
-  const { secret } = await createAccountSessions(watched, () => keyedHash([OLD])).begin(USER, HERE)
+  const { secret } = await createAccountSessions(
+    watched,
+    () => keyedHash([OLD]),
+    () => mark,
+  ).begin(SIGN_IN, HERE)
   assert.is(written.length, 1)
   assert.not.match(written.join(), secret)
   assert.not.match(written.join(), HERE.id)
@@ -61,7 +84,7 @@ test('the stored session does not have its secret', async () => {
 
 test('a form token is for one action of one session', async () => {
   const sessions = open()
-  const [mine, other] = [await sessions.begin(USER, HERE), await sessions.begin(USER, HERE)]
+  const [mine, other] = [await sessions.begin(SIGN_IN, HERE), await sessions.begin(SIGN_IN, HERE)]
   const proof = sessions.makeProof(mine, 'unlink', 'grant', 'corp')
   assert.ok(sessions.isProof(proof, mine, 'unlink', 'grant', 'corp'))
   assert.not.ok(sessions.isProof(proof, other, 'unlink', 'grant', 'corp'))
@@ -77,7 +100,7 @@ test('a form token is for one action of one session', async () => {
 
 test('rotating a secret ends no session and no page', async () => {
   const sessions = open()
-  const session = await sessions.begin(USER, HERE)
+  const session = await sessions.begin(SIGN_IN, HERE)
   const proof = sessions.makeProof(session, 'page')
   secrets = [NEW, OLD]
   assert.ok(await sessions.find(session.secret, HERE))
@@ -89,7 +112,7 @@ test('rotating a secret ends no session and no page', async () => {
 test('over https only this host can set its cookie, and signing out removes it', async () => {
   const accounts = open()
   const parts = { settings: { isSecure: true }, accounts } as unknown as EndpointParts
-  const session = await accounts.begin(USER, HERE)
+  const session = await accounts.begin(SIGN_IN, HERE)
   const app = new Hono<EndpointEnv>()
   app.get('/in', (c) => {
     holdSession(parts, c, session)

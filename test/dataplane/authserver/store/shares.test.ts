@@ -42,7 +42,11 @@ function start() {
   const clients = createClients({ store, rules, configured: [] })
   const refresh = refreshTokens(store, keyed)
   const consents = createConsents(store, () => keyed)
-  const accounts = createAccountSessions(store, () => keyed)
+  const accounts = createAccountSessions(
+    store,
+    () => keyed,
+    () => undefined,
+  )
 
   /** Stores a login as the endpoints do and returns its grant id. `by`: the holders that it counts for. */
   async function logIn(subject: string, by?: readonly string[]): Promise<string> {
@@ -141,9 +145,9 @@ test('logins without a known user count for their network', async () => {
 test('pages of one user evict no page of others, and no login under way', async () => {
   const { accounts, store } = start()
   const [browser, other] = [{ id: 'browser' }, { id: 'other' }]
-  const bobs = await accounts.begin({ subject: 'bob' }, browser)
+  const bobs = await accounts.begin({ user: { subject: 'bob' }, by: 'corp' }, browser)
   await store.set('login', 'under-way', 'x', 600)
-  for (let count = 0; count < 20_000; count++) await accounts.begin({ subject: 'mallory' }, other)
+  for (let count = 0; count < 20_000; count++) await accounts.begin({ user: { subject: 'mallory' }, by: 'corp' }, other)
   assert.ok(store.size < 5_000, `${store.size}: nothing had to go`)
   assert.ok(await accounts.find(bobs.secret, browser))
   assert.is(await store.get('login', 'under-way'), 'x')

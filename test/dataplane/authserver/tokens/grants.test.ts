@@ -111,6 +111,31 @@ test('revoking everything of a user ends unlisted logins and tokens without a lo
   close()
 })
 
+test('a token that is older than tokens may become by now has ended: its revocation would be forgotten', async () => {
+  const { revocations, close } = await loggedIn()
+  const now = Math.floor(Date.now() / 1000)
+  assert.not(revocations.hasEnded({ sub: 'us', iat: now - 30 }))
+  for (const iat of [now - 61, Number.NaN, undefined, 'x']) assert.ok(revocations.hasEnded({ sub: 'us', iat }))
+  close()
+})
+
+test('everything of a user stays ended although the configuration has made logins shorter', async () => {
+  let later = 0
+  const { log } = keptLog()
+  const store = createMemoryStore({ now: () => Date.now() + later })
+  const revocations = new Revocations(store, 60, log)
+  const at = (ttlS: number) =>
+    createGrants({
+      ...{ store, revocations, tokens: createMemoryTokenStore(), log: () => log, ttlS, freshS: ttlS, providers: [] },
+    })
+  await at(30 * 24 * 3600).keep('hidden', { ...grant('x'), iat: Math.floor(Date.now() / 1000) })
+  await store.removeMember('user', 'us', 'hidden')
+  await at(60).endAll('us')
+  later = 29 * 24 * 3600 * 1000
+  assert.is(await at(60).find('hidden'), undefined)
+  revocations.close()
+})
+
 test('a user’s list that names another user’s grant does not show it', async () => {
   const { grants, store, close } = await loggedIn()
   await grants.keep('theirs', { ...grant('x'), accountId: 'them' })

@@ -183,6 +183,22 @@ test('the end of a login ends its exchanged tokens; the actor can revoke only it
   assert.is(await refusal(exchange(agent, other.access_token, { resource: OTHER })), '400 invalid_request')
 })
 
+test('a token ends with each token that it was exchanged from, over all exchanges', async () => {
+  const own = await login()
+  const other = await tokensOf(await exchange(bot, own.access_token))
+  const more = { resource: server.resource }
+  const back = await tokensOf(await exchange(agent, other.access_token, more))
+  const again = await tokensOf(await exchange(agent, back.access_token, more))
+  const actor = { actor_token: other.access_token, actor_token_type: ACCESS_TOKEN }
+  const acted = await tokensOf(await exchange(agent, own.access_token, { ...more, ...actor }))
+  const beside = await tokensOf(await exchange(agent, own.access_token, more))
+  for (const { access_token: token } of [back, again, acted, beside]) assert.ok(await letIn(token))
+  const form = { client_id: 'bot', client_secret: botSecret, token: other.access_token }
+  assert.is((await bot.post('revoke', form)).status, 200)
+  for (const { access_token: token } of [back, again, acted]) assert.not(await letIn(token))
+  assert.ok(await letIn(beside.access_token))
+})
+
 test('only configured clients exchange tokens, with their secret, and they can do nothing else', async () => {
   const own = await login()
   assert.is(await refusal(exchange(user, own.access_token)), '400 unauthorized_client')
