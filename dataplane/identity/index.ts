@@ -34,6 +34,7 @@ export {
   resourceMetadataPaths,
   resourceMetadataUrl,
 } from './resource-metadata.ts'
+export { isSigned, isSignedElsewhere, keyFor, SIGNATURE_ALGORITHMS, type SignatureKey } from './signature.ts'
 export type { Verifier } from './verify.ts'
 
 interface AuthenticateOptions {

@@ -1,5 +1,6 @@
-import { hash, verify } from 'node:crypto'
-import type { ProofKey, ProofKeys } from './proof-keys.ts'
+import { hash } from 'node:crypto'
+import { isSigned } from '../signature.ts'
+import type { ProofKeys } from './proof-keys.ts'
 
 /** The longest proof in characters: a key of RSA with 4096 bits and its signature take 1,800. */
 const LONGEST = 8192
@@ -111,14 +112,6 @@ function isSameTarget(htu: string, url: string): boolean {
   target.search = ''
   target.hash = ''
   return target.href === url
-}
-
-function isSigned(signed: string, signature: string, { key, digest }: ProofKey): boolean {
-  try {
-    return verify(digest, Buffer.from(signed), key, Buffer.from(signature, 'base64url'))
-  } catch {
-    return false
-  }
 }
 
 /** Returns a URL as `checkProof` compares it: normalized, without query and fragment. */
