@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
-import { decodeJwt, decodeProtectedHeader, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
+import type { JWTPayload } from 'jose'
 import { PublicError } from '../../server/errors.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { CLIENT_ALGORITHMS, type ClientKeys } from './client-keys.ts'
 import { NetworkLimit } from './network-limit.ts'
+import { type PresentedJwt, readHeader, SKEW_S, verifyJwtOfClient } from './presented-jwt.ts'
 import type { ClientRecord } from './registration.ts'
 
 /** A client's assertion in a form (RFC 7523 section 2.2). */
@@ -12,18 +13,9 @@ export const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt
 
 /** The longest remaining lifetime of an assertion, in seconds. */
 const LONGEST_S = 10 * 60
-const SKEW_S = 30
 const LONGEST_JTI = 256
 /** The rate limit of assertions for each network. Each check uses a key that a stranger chose, and stores a record. */
 const CHECKS = { burst: 200, eachMs: 50 }
-
-/** The assertion of a request, with its claims, which are not verified yet. */
-export interface PresentedAssertion {
-  readonly text: string
-  readonly claims: JWTPayload
-}
-
-const VERIFYING: JWTVerifyOptions = { algorithms: [...CLIENT_ALGORITHMS], clockTolerance: SKEW_S }
 
 interface ClientAssertionsOptions {
   readonly issuer: string
@@ -48,25 +40,19 @@ export class ClientAssertions {
    * `address`: the source address of the request. Rejects with a PublicError if this can't be decided now, or if too
    * many assertions come from there.
    */
-  async isBy(
-    client: ClientRecord,
-    { text, claims }: PresentedAssertion,
-    address: string | undefined,
-  ): Promise<boolean> {
+  async isBy(client: ClientRecord, assertion: PresentedJwt, address: string | undefined): Promise<boolean> {
     try {
+      const { claims } = assertion
       // The claims are checked before anything is fetched.
       requireClaims(claims, client.client_id, this.#audiences)
       if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
       const { keys } = this.#options
+      const header = readHeader(assertion)
       // The key id decides only whether keys are fetched again.
-      const find = keys.inDocument(client) ?? (await keys.of(client, decodeProtectedHeader(text).kid))
+      const find = keys.inDocument(client) ?? (await keys.of(client, header.kid))
       const { token_endpoint_auth_signing_alg: alg } = client
-      const { payload } = await jwtVerify(
-        text,
-        find,
-        alg === undefined ? VERIFYING : { ...VERIFYING, algorithms: [alg] },
-      )
-      return await this.#isFirst(payload, client.client_id, address)
+      await verifyJwtOfClient(assertion, header, { find, algorithms: alg === undefined ? CLIENT_ALGORITHMS : [alg] })
+      return await this.#isFirst(claims, client.client_id, address)
     } catch (error) {
       if (error instanceof PublicError) throw error
       return false
@@ -94,13 +80,4 @@ function requireClaims(
   if (named.length === 0 || !named.every((one) => audiences.has(one))) throw new Error('for another server')
   if (typeof exp !== 'number' || !(exp <= Date.now() / 1000 + LONGEST_S + SKEW_S)) throw new Error('lives too long')
   if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI) throw new Error('without a name')
-}
-
-/** Reads an assertion without verifying it. Returns undefined if it is not a JWT. */
-export function readAssertion(text: string): PresentedAssertion | undefined {
-  try {
-    return { text, claims: decodeJwt(text) }
-  } catch {
-    return undefined
-  }
 }

@@ -1,4 +1,4 @@
-import { createLocalJWKSet, type JWTVerifyGetKey } from 'jose'
+import { createLocalJWKSet } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { isObject } from '../../../crds/settings/json.ts'
@@ -18,8 +18,11 @@ const FORCED_MS = 30_000
 /** The time for which an address without keys is not fetched again. */
 const AWAY_MS = 10_000
 
+/** Finds the key of a JWT by its header. */
+export type FindKey = ReturnType<typeof createLocalJWKSet>
+
 interface Known {
-  readonly find: JWTVerifyGetKey
+  readonly find: FindKey
   readonly keys: readonly PublicJwk[]
   readonly kids: ReadonlySet<string>
   /** The time of the fetch, by `performance.now()`. */
@@ -40,7 +43,7 @@ export class ClientKeys {
   readonly #options: ClientKeysOptions
   readonly #known = new LRUCache<string, Known>({ max: MOST_KEPT, maxSize: MOST_BYTES, ttl: KEYS_MS })
   /** The imported keys by their set in a document, so that a set is imported once and not for each assertion. */
-  readonly #inDocuments = new WeakMap<object, JWTVerifyGetKey>()
+  readonly #inDocuments = new WeakMap<object, FindKey>()
   readonly #away = new LRUCache<string, true>({ max: MOST_KEPT * 4, ttl: AWAY_MS })
   readonly #loading = new Map<string, Promise<Known>>()
 
@@ -52,7 +55,7 @@ export class ClientKeys {
    * Returns the function that finds the key of an assertion with this key id. Rejects with a PublicError `unavailable`
    * if the keys can't be fetched now. `use`: the use of the keys at their address; absent: signatures.
    */
-  async of({ jwks, jwks_uri: url }: StatedKeys, kid: string | undefined, use?: KeyUse): Promise<JWTVerifyGetKey> {
+  async of({ jwks, jwks_uri: url }: StatedKeys, kid: string | undefined, use?: KeyUse): Promise<FindKey> {
     const stated = this.inDocument({ jwks })
     if (stated !== undefined) return stated
     if (url === undefined) throw new Error('the client has no keys')
@@ -68,7 +71,7 @@ export class ClientKeys {
   }
 
   /** Returns the function that finds a key in the client's metadata; undefined if no keys are there. */
-  inDocument({ jwks }: Pick<StatedKeys, 'jwks'>): JWTVerifyGetKey | undefined {
+  inDocument({ jwks }: Pick<StatedKeys, 'jwks'>): FindKey | undefined {
     if (jwks === undefined) return undefined
     const known = this.#inDocuments.get(jwks)
     if (known !== undefined) return known

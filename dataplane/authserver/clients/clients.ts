@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { networkHolder } from '../../server/network-of.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
-import type { ClientAssertions, PresentedAssertion } from './client-assertion.ts'
+import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
 import type { MachineClients } from './configured-clients.ts'
+import type { PresentedJwt } from './presented-jwt.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
 import type { SpiffeClients } from './spiffe-clients.ts'
 
@@ -83,9 +84,9 @@ export interface ClientCredentials {
   readonly id: string
   readonly secret?: string | undefined
   /** A JWT signed with the client's key (RFC 7523 section 2.2). */
-  readonly assertion?: PresentedAssertion | undefined
+  readonly assertion?: PresentedJwt | undefined
   /** A JWT-SVID of a workload of SPIFFE. */
-  readonly svid?: string | undefined
+  readonly svid?: PresentedJwt | undefined
 }
 
 interface Authenticating {

@@ -1,16 +1,16 @@
-import { decodeJwt, decodeProtectedHeader, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import type { JWTPayload } from 'jose'
 import type { SpiffeClientConfig, SpiffeTrustDomainConfig } from '../../config/auth-server.ts'
 import { PublicError } from '../../server/errors.ts'
 import { CLIENT_ALGORITHMS, type ClientKeys, keysIn, type StatedKeys } from './client-keys.ts'
 import { type ClientFiles, configuredFile } from './configured-clients.ts'
 import { NetworkLimit } from './network-limit.ts'
+import { type PresentedJwt, readHeader, SKEW_S, verifyJwtOfClient } from './presented-jwt.ts'
 
 /** The assertion type of a client that authenticates with a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). */
 export const SPIFFE_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
 
 /** The longest remaining lifetime of an SVID, in seconds. Agents use one for many requests, so reuse is allowed. */
 const LONGEST_S = 60 * 60
-const SKEW_S = 30
 const CHECKS = { burst: 200, eachMs: 50 }
 /** The types of the header that a JWT-SVID may have (JWT-SVID section 2.3). */
 const TYPES: ReadonlySet<string> = new Set(['jwt', 'jose'])
@@ -53,20 +53,21 @@ export class SpiffeClients {
    * unavailable now, or if too many SVIDs come from there.
    */
   async authenticate(
-    svid: string,
+    svid: PresentedJwt,
     clientId: string | undefined,
     address: string | undefined,
   ): Promise<string | undefined> {
     try {
-      const { kid, typ } = decodeProtectedHeader(svid)
-      const subject = requireClaims(decodeJwt(svid), this.#audiences)
+      const header = readHeader(svid)
+      const { kid, typ } = header
+      const subject = requireClaims(svid.claims, this.#audiences)
       if (typ !== undefined && !TYPES.has(String(typ).toLowerCase())) return undefined
       const client = this.#find(subject, clientId)
       const domain = client && this.#domains.get(client.trustDomainRef)
       if (client === undefined || domain === undefined) return undefined
       if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
-      const find: JWTVerifyGetKey = await this.#keys.of(domain.keys(), kid, 'jwt-svid')
-      await jwtVerify(svid, find, { algorithms: [...CLIENT_ALGORITHMS], clockTolerance: SKEW_S })
+      const find = await this.#keys.of(domain.keys(), kid, 'jwt-svid')
+      await verifyJwtOfClient(svid, header, { find, algorithms: CLIENT_ALGORITHMS })
       return client.clientId
     } catch (error) {
       if (error instanceof PublicError) throw error

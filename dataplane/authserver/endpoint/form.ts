@@ -1,6 +1,7 @@
 import { readBody } from '../../server/body.ts'
-import { CLIENT_ASSERTION, readAssertion } from '../clients/client-assertion.ts'
+import { CLIENT_ASSERTION } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
+import { readJwt } from '../clients/presented-jwt.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
 import { OAuthError } from './oauth-error.ts'
@@ -81,10 +82,10 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
   if (assertion === undefined) return id === undefined ? undefined : { id, secret }
   if (secret !== undefined) throw identifiedTwice()
   // The assertion names the client (RFC 7523 section 3), so some clients omit `client_id`.
-  const presented = readAssertion(assertion)
+  const presented = readJwt(assertion)
   const named = presented?.claims.sub
   if (presented === undefined || typeof named !== 'string') return undefined
-  if (isSpiffeId(named)) return { id: id ?? named, svid: assertion }
+  if (isSpiffeId(named)) return { id: id ?? named, svid: presented }
   if (form.get('client_assertion_type') === SPIFFE_ASSERTION) return undefined
   return id !== undefined && id !== named ? undefined : { id: named, assertion: presented }
 }

@@ -1,6 +1,6 @@
 /** Tests clients that authenticate with a key from their metadata document (`private_key_jwt`), at two replicas. */
 
-import { randomBytes, randomUUID } from 'node:crypto'
+import { KeyObject, randomBytes, randomUUID, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,6 +18,7 @@ import { createMemoryStore } from '../../../../dataplane/authserver/store/memory
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -123,6 +124,10 @@ async function assertionOf(
     .sign(key)
   return secret(text)
 }
+const encoded = (text: string) => Buffer.from(text).toString('base64url')
+const claimsOf = (jwt: string) => Buffer.from(jwt.split('.')[1] as string, 'base64url').toString()
+const signedText = (text: string) =>
+  secret(`${text}.${sign('sha256', Buffer.from(text), KeyObject.from(rsa.privateKey)).toString('base64url')}`)
 const proof = async (...of: Parameters<typeof assertionOf>) => ({
   client_assertion: await assertionOf(...of),
   client_assertion_type: TYPE,
@@ -286,6 +291,41 @@ test('an assertion for another server, of another client, with a long life or a 
   const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`
   for (const [what, text] of Object.entries({ 'no signature': none, rubbish: 'x', parts: 'a.b.c', nothing: '..' }))
     await refused(what, { client_assertion: text, client_assertion_type: TYPE })
+  // Written by hand, since no library writes these. Each is signed as it is.
+  const head = encoded('{"alg":"RS256","kid":"k"}')
+  const written = async (first: string, second?: string) => ({
+    client_assertion: signedText(`${first}.${second ?? encoded(claimsOf(await assertionOf(id)))}`),
+    client_assertion_type: TYPE,
+  })
+  assert.is(await refusal(ask(id, await written(head))), KNOWN)
+  for (const [what, text] of Object.entries({
+    'an extension that must be understood': encoded('{"alg":"RS256","kid":"k","crit":["exp"],"exp":1}'),
+    'an unencoded body': encoded('{"alg":"RS256","kid":"k","crit":["b64"],"b64":false}'),
+    'an empty list of extensions': encoded('{"alg":"RS256","kid":"k","crit":[]}'),
+    'a header without an algorithm': encoded('{"kid":"k"}'),
+    'an algorithm that is a list': encoded('{"alg":["RS256"],"kid":"k"}'),
+    'a key id that is a number': encoded('{"alg":"RS256","kid":7}'),
+    'a header that is a list': encoded('["RS256"]'),
+    'a header that is null': encoded('null'),
+    'a header that is no JSON': encoded('{'),
+    'a header that is no text': Buffer.from('{"alg":"RS256","kid":"k","x":"\xff"}', 'latin1').toString('base64url'),
+    'a header with padding': `${encoded('{"alg":"RS256","kid":"k" }')}=`,
+    'a letter that encodes nothing': `${encoded('{"alg":"RS256","kid":"k"  }')}A`,
+    'a blank': ` ${head}`,
+    'no header': '',
+  }))
+    await refused(what, await written(text))
+  const usual = claimsOf(await assertionOf(id))
+  for (const [what, text] of Object.entries({
+    'a body that is a list': encoded(`[${usual}]`),
+    'a body that is null': encoded('null'),
+    'a body that is no JSON': encoded(usual.slice(1)),
+    'a body that is no text': Buffer.from(usual.replace('{', '{"x":"\xff",'), 'latin1').toString('base64url'),
+    'a time that is a text': encoded(usual.replace(/"iat":\d+/, '"iat":"1"')),
+    'a beginning that is a text': encoded(usual.replace('{', '{"nbf":"1",')),
+    'a fourth part': `${encoded(usual)}.${encoded(usual)}`,
+  }))
+    await refused(what, await written(head, text))
   for (const audience of [server.issuer, [server.issuer], `${server.issuer}/oauth/token`])
     assert.is(await refusal(ask(id, await proof(id, { aud: audience }))), KNOWN)
   assert.is(await refusal(ask(id, await proof(id, {}, { kid: undefined }))), KNOWN)
@@ -314,7 +354,9 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
   assert.equal(listed, ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])
   for (const endpoint of ['token', 'revocation', 'introspection'])
     assert.ok(metadata[`${endpoint}_endpoint_auth_methods_supported`]?.includes('private_key_jwt'))
-  const pairs = await Promise.all(listed.map(async (alg) => [alg, await generateKeyPair(alg)] as const))
+  const pairs = await Promise.all(
+    listed.map(async (alg) => [alg, await generateKeyPair(alg, { extractable: true })] as const),
+  )
   const { subtle } = globalThis.crypto
   const short = {
     name: 'RSASSA-PKCS1-v1_5',
@@ -330,6 +372,32 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
   })
   for (const [alg, { privateKey: key }] of pairs)
     assert.is(await refusal(ask(id, await proof(id, {}, { alg, kid: alg, key }))), KNOWN, alg)
+  for (const [alg, { privateKey: key }] of pairs) {
+    const valid = await assertionOf(id, {}, { alg, kid: alg, key })
+    const [head, , signature = ''] = valid.split('.')
+    const [, other] = (await assertionOf(id)).split('.')
+    for (const [what, text] of Object.entries({
+      'the signature of another assertion': `${head}.${other}.${signature}`,
+      'a cut signature': valid.slice(0, -4),
+      'an empty signature': valid.slice(0, -signature.length),
+      'a signature of nothing': `${head}.${other}.${Buffer.alloc(64).toString('base64url')}`,
+    }))
+      assert.is(
+        await refusal(ask(id, { client_assertion: secret(text), client_assertion_type: TYPE })),
+        UNKNOWN,
+        `${alg}: ${what}`,
+      )
+  }
+  const inDer = `${encoded('{"alg":"ES256","kid":"ES256"}')}.${(await assertionOf(id)).split('.')[1]}`
+  const es256 = given(pairs.find(([alg]) => alg === 'ES256'))[1].privateKey
+  for (const [dsaEncoding, expected] of [
+    ['der', UNKNOWN],
+    ['ieee-p1363', KNOWN],
+  ] as const) {
+    const signature = sign('sha256', Buffer.from(inDer), { key: KeyObject.from(es256), dsaEncoding })
+    const text = secret(`${inDer}.${signature.toString('base64url')}`)
+    assert.is(await refusal(ask(id, { client_assertion: text, client_assertion_type: TYPE })), expected, dsaEncoding)
+  }
   const signed = (text: string) => subtle.sign('RSASSA-PKCS1-v1_5', weak.privateKey, Buffer.from(text))
   const head = Buffer.from('{"alg":"RS256","kid":"weak"}').toString('base64url')
   const text = `${head}.${(await assertionOf(id)).split('.')[1]}`
