@@ -78,7 +78,9 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: ReturnTo): Ch
       !facts.needsToken &&
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
     facts.tools.length === 0
-      ? !facts.needsToken && facts.missing === null && empty(h('p', {}, 'It shows you no tool.'))
+      ? !facts.needsToken &&
+        facts.missing === null &&
+        empty(h('p', {}, 'It shows you no tool. Prompts, resources and skills are listed by clients only.'))
       : [
           h('p', { class: 'lead' }, 'Choose a tool to read what it takes and to call it.'),
           table<ToolRow>(
