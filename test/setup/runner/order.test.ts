@@ -73,6 +73,8 @@ test('files of a control plane that never ran here are expected to take longest,
 test('the time left is that of the work on all lanes, and at least that of the running files', () => {
   assert.is(secondsLeft([turn('a', 60), turn('b', 30)], [{ expected: 20, passed: 10 }], [], 2), 50)
   assert.is(secondsLeft([turn('a', 10)], [{ expected: 100, passed: 10 }], [], 2), 90)
+  // All files that are left wait for the set-up.
+  assert.is(secondsLeft([turn('a', 60)], [], [], 0), 60)
   assert.is(secondsLeft([], [{ expected: 10, passed: 20 }], [], 2), 0)
 })
 

@@ -66,7 +66,7 @@ export function secondsLeft(
   const rests = running.map(({ expected, passed }) => Math.max(0, expected * pace - passed))
   const work = sum(waiting.map(({ seconds }) => seconds * pace)) + sum(rests)
   // A running file occupies only one lane.
-  return Math.max(work / lanes, ...rests)
+  return Math.max(work / Math.max(1, lanes), ...rests)
 }
 
 /** Formats a remaining time for people. */
