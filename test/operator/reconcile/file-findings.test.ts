@@ -14,8 +14,10 @@ const authServer = ({ more = '', provider = '' }) => `{issuer: https://as.exampl
 
 const embedded = (given: Parameters<typeof authServer>[0]) =>
   `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: embeddedAuthServer, embeddedAuthServer: ${authServer(given)}}`
+const credential = (type: string, fields: string) =>
+  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: ${type}, ${type}: {${fields}}}`
 const awsSts = (field: string) =>
-  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: awsSts, awsSts: {region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", ${field}}}`
+  credential('awsSts', `region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", ${field}`)
 const gateway = (spec: string) =>
   `${GROUP}\n---\nkind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, ${spec}}`
 
@@ -31,6 +33,11 @@ const cases: readonly (readonly [manifest: string, pointer: string])[] = [
   ],
   [awsSts('service: ""'), '/spec/awsSts/service'],
   [awsSts('roleClaim: ""'), '/spec/awsSts/roleClaim'],
+  [
+    credential('tokenExchange', 'tokenUrl: "https://idp.example.com/t", externalTokenHeaderName: ""'),
+    '/spec/tokenExchange/externalTokenHeaderName',
+  ],
+  [credential('headerInjection', `headerName: "", valueSecretRef: ${KEY}`), '/spec/headerInjection/headerName'],
   [
     gateway(
       'config: {optimizer: {embeddingService: "https://e.example.com", embeddingProvider: openai, embeddingModel: ""}}',
