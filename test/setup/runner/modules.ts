@@ -1,12 +1,13 @@
 /**
  * Writes replacements of some modules for test files, because a short file spends more than half of its time on finding,
- * reading and linking a thousand modules. Large packages become one file each, and the check of a gateway's configuration
- * is compiled as in the bundle (build/patches/validators.ts). The code is the same.
+ * reading and linking a thousand modules. Large packages become one file each, and so does each worker thread, which a
+ * registry starts anew. The check of a gateway's configuration is compiled as in the bundle (build/patches/validators.ts).
+ * The code is the same.
  *
  * Usage: modules.ts FOLDER
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build, type Plugin } from 'esbuild'
 import { CHECK_FILE, compiledValidators } from '../../../build/patches/validators.ts'
@@ -43,6 +44,13 @@ const PACKAGES = [
   ),
 ]
 
+/** The entries of worker threads. */
+const WORKERS = [
+  'dataplane/registry/sync/worker.ts',
+  'dataplane/config/read/worker.ts',
+  'operator/runtime/checks/worker.ts',
+].map((file) => join(import.meta.dirname, '../../..', file))
+
 const folder = process.argv[2] as string
 const entry = (name: string) => name.replace(/^@/, '').replaceAll(/[^\w]+/g, '-')
 
@@ -68,8 +76,28 @@ const fromStubs: Plugin = {
   },
 }
 
+/** Keeps the place of our modules, beside which they find packages and other files. */
+const inPlace: Plugin = {
+  name: 'in place',
+  setup(builder) {
+    builder.onLoad({ filter: /\/(crds|dataplane|operator)\/[^:]*\.ts$/ }, ({ path }) => ({
+      loader: 'ts',
+      contents: readFileSync(path, 'utf8')
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
+        .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
+        // The banner has a function of this name.
+        .replaceAll(/\brequire(?=\(| = createRequire\()/g, 'requireHere'),
+    }))
+  },
+}
+
+const workers = new Map(WORKERS.map((file, index) => [`worker-${index}`, file]))
 await build({
-  entryPoints: { check: CHECK_FILE, ...Object.fromEntries(stubs.keys().map((name) => [name, `stub:${name}`])) },
+  entryPoints: {
+    check: CHECK_FILE,
+    ...Object.fromEntries(workers),
+    ...Object.fromEntries(stubs.keys().map((name) => [name, `stub:${name}`])),
+  },
   outdir: folder,
   bundle: true,
   splitting: true,
@@ -78,11 +106,14 @@ await build({
   target: 'node24',
   logLevel: 'warning',
   // Node modules that CommonJS packages require.
-  banner: { js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);` },
-  plugins: [compiledValidators, fromStubs],
+  banner: {
+    js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
+  },
+  plugins: [compiledValidators, inPlace, fromStubs],
 })
 const map = {
   ...Object.fromEntries(PACKAGES.map((name) => [import.meta.resolve(name), `${entry(name)}.js`])),
   [pathToFileURL(CHECK_FILE).href]: 'check.js',
+  ...Object.fromEntries(workers.entries().map(([name, file]) => [pathToFileURL(file).href, `${name}.js`])),
 }
 writeFileSync(join(folder, MAP_FILE), JSON.stringify(map))
