@@ -9,6 +9,7 @@ const root = join(import.meta.dirname, '../..')
 /** Programs that every machine with `make` and npm has, and `dpkg-query`, which is only called if it exists. */
 const EVERYWHERE = new Set([
   'chown',
+  'cp',
   'dpkg-query',
   'id',
   'ldd',

@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chown, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { cacheFolder } from '../../setup/cache.ts'
 import { eventually } from '../eventually.ts'
 import { freePort } from './free-port.ts'
 import { openPostgres } from './open-clients.ts'
@@ -32,7 +35,7 @@ export async function startPostgres(): Promise<TestPostgres> {
   if (identity !== undefined) await chown(directory, identity.uid, identity.gid)
   const files = join(directory, 'data')
   const options = { ...identity, cwd: directory, stdio: 'ignore' } as const
-  await ended(spawn(initdb, ['-D', files, '-U', 'portico', '--auth=trust', '--encoding=UTF8', '--locale=C'], options))
+  await createData(initdb, files, options)
   const port = await freePort()
   let server: ChildProcess | undefined
   const url = (name: string) => `postgres://portico@127.0.0.1:${port}/${name}`
@@ -80,6 +83,33 @@ export async function startPostgres(): Promise<TestPostgres> {
   }
 }
 
+const INITDB = ['-U', 'portico', '--auth=trust', '--encoding=UTF8', '--locale=C']
+
+interface ServerOptions extends Partial<Identity> {
+  readonly cwd: string
+  readonly stdio: 'ignore'
+}
+
+/**
+ * Creates the files of an empty server. They are copied from those that initdb has made for the first test on this
+ * machine, because that takes most of a second of processor time.
+ */
+async function createData(initdb: string, files: string, options: ServerOptions): Promise<void> {
+  const version = hash('sha256', Buffer.concat([await readFile(initdb), Buffer.from(INITDB.join())]), 'hex')
+  const kept = join(cacheFolder(), `postgres-${version.slice(0, 16)}`)
+  if (existsSync(kept)) {
+    await ended(spawn('cp', ['-R', kept, files], { stdio: 'ignore' }))
+    if (options.uid !== undefined) await ended(spawn('chown', ['-R', `${options.uid}:${options.gid}`, files]))
+    return
+  }
+  await ended(spawn(initdb, ['-D', files, ...INITDB], options))
+  await mkdir(cacheFolder(), { recursive: true })
+  const draft = `${kept}-${process.pid}`
+  await ended(spawn('cp', ['-R', files, draft], { stdio: 'ignore' }))
+  // Another test may have been faster.
+  await rename(draft, kept).catch(() => rm(draft, { recursive: true }))
+}
+
 async function query(url: string, text: string): Promise<void> {
   const client = openPostgres({ connectionString: url, connectionTimeoutMillis: 30_000 })
   client.on('error', () => {})
@@ -113,8 +143,13 @@ async function binaries(place: string | undefined): Promise<{ initdb: string; po
   }
 }
 
+interface Identity {
+  readonly uid: number
+  readonly gid: number
+}
+
 /** The user `nobody`, whose ids the system knows. */
-async function nobody(): Promise<{ readonly uid: number; readonly gid: number }> {
+async function nobody(): Promise<Identity> {
   const number = async (flag: string) => {
     const child = spawn('id', [flag, 'nobody'], { stdio: ['ignore', 'pipe', 'ignore'] })
     const chunks: Buffer[] = []
