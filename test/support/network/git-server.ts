@@ -10,6 +10,8 @@ import { dirname, join } from 'node:path'
 export interface GitServer {
   /** URL of the repository. */
   readonly url: string
+  /** Another URL of the same repository, which has its own clone in a registry. */
+  urlOf(name: string): string
   /** Path of the same repository. */
   readonly fileUrl: string
   /** Serves it as plain files (the dumb protocol) too; each commit updates them. */
@@ -57,8 +59,10 @@ export async function startGitServer(): Promise<GitServer> {
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/.git`,
+    url: `${origin}/.git`,
+    urlOf: (name) => `${origin}/copy-${name}/.git`,
     fileUrl: `file://${work}/.git`,
     async plain() {
       git('update-server-info')
@@ -118,7 +122,7 @@ function answer(
       ...process.env,
       GIT_PROJECT_ROOT: root,
       GIT_HTTP_EXPORT_ALL: '1',
-      PATH_INFO: url.pathname,
+      PATH_INFO: url.pathname.replace(/^\/copy-\w+/, ''),
       QUERY_STRING: url.search.slice(1),
       REQUEST_METHOD: request.method,
       CONTENT_TYPE: request.headers['content-type'] ?? '',

@@ -15,7 +15,14 @@ import { eventually } from '../../../support/eventually.ts'
 import { type GitServer, startGitServer } from '../../../support/network/git-server.ts'
 import { startUpstream } from '../../../support/network/upstream.ts'
 import { orFail } from '../../../support/or-fail.ts'
-import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
+import {
+  allTried,
+  type List,
+  labels,
+  registryFile,
+  server,
+  type TestRegistry,
+} from '../../../support/registry/registry.ts'
 import { endRegistry, ownRegistryOf, registryOf } from '../../../support/registry/source-registry.ts'
 
 const a1 = registryFile([server('com.example/a')])
@@ -243,16 +250,37 @@ test('sources of one repository share its clone, except with other credentials',
   assert.is((await registry.source('sly')).error?.code, 'forbidden')
 })
 
+/** Runs a registry over sources `s0`, `s1`, …, each with its own view of the same name, until each was tried once. */
+async function registryOfEach(
+  places: readonly (readonly [repository: string, place: object, ...unknown[]])[],
+): Promise<TestRegistry> {
+  const names = places.map((_, at) => `s${at}`)
+  const sources = places.map(([repository, place], at) => ({
+    name: names[at],
+    git: { repository, ...place },
+    syncPolicy: { interval: '1h' },
+  }))
+  registry = await registryOf({}, { rest: { sources, registries: names.map((name) => ({ name, sources: [name] })) } })
+  await allTried(registry)
+  return registry
+}
+
+/** Returns what the source with this number has. */
+async function namesIn({ url }: TestRegistry, at: number): Promise<string[]> {
+  const answer = await fetch(`${url}/registry/s${at}/v0.1/servers`)
+  assert.is(answer.status, 200)
+  return labels((await answer.json()) as List)
+}
+
 test('a tag, a commit and another path are read', async () => {
   const first = git.commit({ 'other.json': a1 })
   git.tag('v1', first)
   git.commit({ 'other.json': ab })
-  for (const place of [{ tag: 'v1' }, { commit: first }]) {
-    registry = await registryOf({ git: { repository: git.url, path: 'other.json', ...place } })
-    await shows(['com.example/a@1.0.0'])
-    await registry.close()
-  }
-  registry = undefined
+  const places = [{ tag: 'v1' }, { commit: first }]
+  const running = await registryOfEach(
+    places.map((place, at) => [git.urlOf(`${at}`), { path: 'other.json', ...place }]),
+  )
+  for (const at of places.keys()) assert.equal(await namesIn(running, at), ['com.example/a@1.0.0'])
 })
 
 test('without a ref the repository’s default branch is read', async () => {
@@ -491,17 +519,8 @@ test('a link within the repository is followed; other obstacles are reported by 
   git.run('add', 'catalogs', 'links', 'large')
   git.run('commit', '--quiet', '-m', 'links')
 
-  for (const path of [
-    'links/direct.json',
-    'links/folder/real.json',
-    'links/chain.json',
-    'catalogs//deep/./real.json',
-  ]) {
-    registry = await registryOf({ git: { repository: git.url, path } })
-    await shows(['com.example/a@1.0.0'])
-    await registry.close()
-  }
-  for (const [path, message] of Object.entries({
+  const found = ['links/direct.json', 'links/folder/real.json', 'links/chain.json', 'catalogs//deep/./real.json']
+  const missing = {
     'links/dangling.json':
       'links/dangling.json leads over the link links/dangling.json, and the commit has no file catalogs/none.json',
     'links/out.json': 'links/out.json leads over the link links/out.json out of the repository, where nothing is read',
@@ -516,36 +535,41 @@ test('a link within the repository is followed; other obstacles are reported by 
     'Registry.json': 'the commit has no file Registry.json, but registry.json, whose name differs by case alone',
     'large/folder/registry.json': 'there is no large/folder, but Folder, whose name differs by case alone',
     ':(top)registry.json': 'the commit has no file :(top)registry.json',
-  })) {
-    registry = await registryOf({ git: { repository: git.url, path } })
-    await settled('failed')
-    const { error } = await registry.source('own')
+  }
+  const running = await registryOfEach(
+    [...found, ...Object.keys(missing)].map((path, at) => [git.urlOf(`${at}`), { path }]),
+  )
+  for (const at of found.keys()) assert.equal(await namesIn(running, at), ['com.example/a@1.0.0'])
+  for (const [at, message] of Object.values(missing).entries()) {
+    const { state, error } = await running.source(`s${found.length + at}`)
+    assert.is(state, 'failed')
     assert.is(error?.code, 'file_missing')
     assert.ok(error?.message.startsWith(message) || error?.message.includes(`: ${message}`), error?.message)
-    await registry.close()
   }
-  registry = undefined
 })
 
 test('a missing repository, and one of another user, are reported as such', async () => {
   git.commit({ 'registry.json': a1 })
-  const says = async (repository: string, place: object, code: string, message: string) => {
-    registry = await registryOf({ git: { repository, ...place } })
-    await settled('failed')
-    const { error } = await registry.source('own')
-    assert.match(error?.message ?? '', message)
-    assert.is(error?.code, code)
-    await registry.close()
-    registry = undefined
+  const says = async (...places: (readonly [repository: string, place: object, code: string, message: string])[]) => {
+    const running = await registryOfEach(places)
+    for (const [at, [, , code, message]] of places.entries()) {
+      const { state, error } = await running.source(`s${at}`)
+      assert.is(state, 'failed')
+      assert.match(error?.message ?? '', message)
+      assert.is(error?.code, code)
+    }
   }
   const elsewhere = git.url.replace('/.git', '/none.git')
-  await says(elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`)
-  await says(`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`)
-  await says(git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not serve this commit')
+  await says(
+    [elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`],
+    [`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`],
+    [git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not serve this commit'],
+  )
   // Only root can change a folder's owner.
   if (process.getuid?.() !== 0) return
+  await registry?.close()
   execFileSync('chown', ['-R', '1234', git.folder])
-  await says(git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`)
+  await says([git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`])
 })
 
 test('a repository whose ids are SHA-256 is read', async () => {
