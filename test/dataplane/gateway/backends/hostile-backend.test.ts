@@ -146,94 +146,105 @@ class Hostile {
 const withId = (text: string, { message }: RawRequest) => text.replaceAll('"ID"', JSON.stringify(message.id))
 const events = (...texts: string[]) => texts.map((text) => `data: ${text}\n\n`).join('')
 
-for (const era of ['legacy', 'modern'] as const) {
-  const stage = (name: string, run: (hostile: Hostile) => Promise<void>) =>
-    test(`${era}: ${name}`, async () => {
-      const hostile = await Hostile.start(era, 'proxy')
-      try {
-        await run(hostile)
-      } finally {
-        await hostile.close()
-      }
-    })
+type Era = 'legacy' | 'modern'
 
-  for (const [index, message] of ANSWERS.entries())
-    stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
-      const variants = variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })
-      await hostile.callEach(variants, ({ text }, request) => withId(text, request))
-      await hostile.isServedAsBefore('answers')
-    })
+async function inEra(era: Era, run: (hostile: Hostile, era: Era) => Promise<void>): Promise<void> {
+  const hostile = await Hostile.start(era, 'proxy')
+  try {
+    await run(hostile, era)
+  } catch (error) {
+    ;(error as Error).message = `${era}: ${(error as Error).message}`
+    throw error
+  } finally {
+    await hostile.close()
+  }
+}
 
-  for (const message of UNASKED)
-    stage(`any JSON in ${(message as { method: string }).method} before an answer`, async (hostile) => {
-      const all = variantsOf(message)
-      // Ten messages on each stream save requests.
-      const groups = Array.from({ length: Math.ceil(all.length / 10) }, (_, at) => {
-        const some = all.slice(at * 10, at * 10 + 10)
-        return { what: some.map(({ what }) => what).join(), texts: some.map(({ text }) => text) }
-      })
-      await hostile.callEach(groups, ({ texts }, request, res) => {
-        res.writeHead(200, { 'content-type': 'text/event-stream' })
-        res.end(events(...texts, answer(request, OK_RESULT)))
-        return undefined
-      })
-      await hostile.isServedAsBefore('messages before an answer')
-    })
-
-  stage('any JSON on streams of no call', async (hostile) => {
-    const session = await openSession(hostile.gateway.url)
-    const listening = await EventReader.listen(hostile.gateway.url, session)
-    await post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session)
-    const watching = await EventReader.watch(hostile.gateway.url, ['test://a'])
-    await eventually('streams of the backend', () => hostile.streams.size >= 3)
-    const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
-    for (const message of UNASKED) {
-      const before = watching.messages.length
-      for (const stream of hostile.streams) stream.write(events(...variantsOf(message).map(({ text }) => text), good))
-      await eventually('what comes behind it', () => watching.messages.length > before)
-    }
-    await hostile.isServedAsBefore('streams')
-    await listening.leave()
-    await watching.leave()
+/** Registers a test of a backend of each era, both at once. */
+const stage = (name: string, run: (hostile: Hostile, era: Era) => Promise<void>) =>
+  test(name, async () => {
+    const outcomes = await Promise.allSettled((['legacy', 'modern'] as const).map((era) => inEra(era, run)))
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   })
 
-  const opening = era === 'legacy' ? 'initialize' : 'server/discover'
-  for (const method of [opening, 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
-    stage(`any JSON in its answer to ${method}`, async (hostile) => {
-      for (const { text, what } of sampleOf(
-        variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
-      )) {
-        hostile.said.set(method, (request) => withId(text, request))
-        const before = hostile.backend.calls('tools/list').length
-        if (method === opening)
-          await openSession(hostile.gateway.url).then((session) =>
-            post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session),
-          )
-        for (const stream of hostile.streams)
-          stream.write(events('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'))
-        if (hostile.streams.size > 0)
-          await eventually(`a look (${what})`, () => hostile.backend.calls('tools/list').length > before, 100).catch(
-            () => {},
-          )
-        await hostile.call(what)
-      }
-      await hostile.isServedAsBefore(method)
-    })
+for (const [index, message] of ANSWERS.entries())
+  stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
+    const variants = variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })
+    await hostile.callEach(variants, ({ text }, request) => withId(text, request))
+    await hostile.isServedAsBefore('answers')
+  })
 
-  stage('HTTP answers that are not MCP', async (hostile) => {
-    const types = ['', 'text/html', 'application/json; charset=x', 'text/event-stream', 'application/json']
-    const texts = ['', 'x', '{}', ...WRONG_VALUES.slice(0, 12), 'id: 1\nretry: 99999999999999\ndata: {}\n\n']
-    const all = [200, 201, 204, 301, 400, 401, 404, 418, 500, 503].flatMap((status) =>
-      types.flatMap((type) => texts.map((text) => ({ status, type, text, what: `${status} ${type} ${text}` }))),
-    )
-    const some = all.filter(({ status, type, text }) => digest(`${status}${type}${text}`) % 6 === 0)
-    await hostile.callEach(some, ({ status, type, text }, _request, res) => {
-      res.writeHead(status, type === '' ? {} : { 'content-type': type, 'mcp-session-id': 'é' })
-      res.end(status === 204 ? undefined : text)
+for (const message of UNASKED)
+  stage(`any JSON in ${(message as { method: string }).method} before an answer`, async (hostile) => {
+    const all = variantsOf(message)
+    // Ten messages on each stream save requests.
+    const groups = Array.from({ length: Math.ceil(all.length / 10) }, (_, at) => {
+      const some = all.slice(at * 10, at * 10 + 10)
+      return { what: some.map(({ what }) => what).join(), texts: some.map(({ text }) => text) }
+    })
+    await hostile.callEach(groups, ({ texts }, request, res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.end(events(...texts, answer(request, OK_RESULT)))
       return undefined
     })
-    await hostile.isServedAsBefore('HTTP')
+    await hostile.isServedAsBefore('messages before an answer')
   })
-}
+
+stage('any JSON on streams of no call', async (hostile) => {
+  const session = await openSession(hostile.gateway.url)
+  const listening = await EventReader.listen(hostile.gateway.url, session)
+  await post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session)
+  const watching = await EventReader.watch(hostile.gateway.url, ['test://a'])
+  await eventually('streams of the backend', () => hostile.streams.size >= 3)
+  const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
+  for (const message of UNASKED) {
+    const before = watching.messages.length
+    for (const stream of hostile.streams) stream.write(events(...variantsOf(message).map(({ text }) => text), good))
+    await eventually('what comes behind it', () => watching.messages.length > before)
+  }
+  await hostile.isServedAsBefore('streams')
+  await listening.leave()
+  await watching.leave()
+})
+
+const OPENING = { legacy: 'initialize', modern: 'server/discover' }
+for (const asked of ['its opening', 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
+  stage(`any JSON in its answer to ${asked}`, async (hostile, era) => {
+    const opening = OPENING[era]
+    const method = asked === 'its opening' ? opening : asked
+    for (const { text, what } of sampleOf(
+      variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
+    )) {
+      hostile.said.set(method, (request) => withId(text, request))
+      const before = hostile.backend.calls('tools/list').length
+      if (method === opening)
+        await openSession(hostile.gateway.url).then((session) =>
+          post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session),
+        )
+      for (const stream of hostile.streams)
+        stream.write(events('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'))
+      if (hostile.streams.size > 0)
+        await eventually(`a look (${what})`, () => hostile.backend.calls('tools/list').length > before, 100).catch(
+          () => {},
+        )
+      await hostile.call(what)
+    }
+    await hostile.isServedAsBefore(method)
+  })
+
+stage('HTTP answers that are not MCP', async (hostile) => {
+  const types = ['', 'text/html', 'application/json; charset=x', 'text/event-stream', 'application/json']
+  const texts = ['', 'x', '{}', ...WRONG_VALUES.slice(0, 12), 'id: 1\nretry: 99999999999999\ndata: {}\n\n']
+  const all = [200, 201, 204, 301, 400, 401, 404, 418, 500, 503].flatMap((status) =>
+    types.flatMap((type) => texts.map((text) => ({ status, type, text, what: `${status} ${type} ${text}` }))),
+  )
+  const some = all.filter(({ status, type, text }) => digest(`${status}${type}${text}`) % 6 === 0)
+  await hostile.callEach(some, ({ status, type, text }, _request, res) => {
+    res.writeHead(status, type === '' ? {} : { 'content-type': type, 'mcp-session-id': 'é' })
+    res.end(status === 204 ? undefined : text)
+    return undefined
+  })
+  await hostile.isServedAsBefore('HTTP')
+})
 
 test.run()
