@@ -7,6 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { object, server } from '../support/operator/standalone-run.ts'
+import { porticoProgram } from '../support/portico-program.ts'
 
 const repository = join(import.meta.dirname, '../..')
 const node = JSON.stringify(process.execPath)
@@ -20,10 +21,18 @@ const gateway = object(
   '  annotations: {portico.dev/local-port: "PORT"}\nspec:\n  groupRef: {name: all}\n  incomingAuth: {type: anonymous}\n',
 )
 
+/** The command of a checkout, which loads the sources. */
+const COMMAND = [join(repository, 'bin/portico')]
+
 /** Runs manifests with `portico run` until the output satisfies the condition; returns both outputs and the log. */
-async function run(folder: TemporaryFolder, args: readonly string[], until: (out: string, err: string) => boolean) {
+async function run(
+  folder: TemporaryFolder,
+  args: readonly string[],
+  until: (out: string, err: string) => boolean,
+  [program = '', ...options]: readonly string[] = porticoProgram,
+) {
   const state = join(folder.path, 'state')
-  const child = spawn(join(repository, 'bin/portico'), ['run', join(folder.path, 'm'), '--state', state, ...args], {
+  const child = spawn(program, [...options, 'run', join(folder.path, 'm'), '--state', state, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let out = ''
@@ -46,7 +55,7 @@ async function run(folder: TemporaryFolder, args: readonly string[], until: (out
   return { out, err, log: readFileSync(join(state, 'run.log'), 'utf8') }
 }
 
-async function goodStart(args: readonly string[]) {
+async function goodStart(args: readonly string[], program?: readonly string[]) {
   const port = String(await freePort())
   using folder = temporaryFolder({
     'm/a.yaml': [group, gateway.replace('PORT', port), server('clock', slow, '  groupRef: {name: all}\n')].join(
@@ -54,11 +63,12 @@ async function goodStart(args: readonly string[]) {
     ),
   })
   const isServed = (kind: string, out: string) => new RegExp(`\\b${kind} .*http://127\\.0\\.0\\.1`).test(out)
-  return await run(folder, args, (out) => ['VirtualMCPServer', 'MCPServer'].every((kind) => isServed(kind, out)))
+  const isUp = (out: string) => ['VirtualMCPServer', 'MCPServer'].every((kind) => isServed(kind, out))
+  return await run(folder, args, isUp, program)
 }
 
 test('a good start prints only the table, and the rest goes to the log', async () => {
-  const { out, err, log } = await goodStart([])
+  const { out, err, log } = await goodStart([], COMMAND)
   assert.is(err, '')
   assert.match(out, /^Starting the workloads of .*; the output of the processes is in .*run\.log\n\n/)
   // On a slow machine some servers start later than the table waits, and get a line each.
