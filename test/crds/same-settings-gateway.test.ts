@@ -135,11 +135,24 @@ function objectDifferences(field: string, kind: SchemaNode, file: SchemaNode, le
   ]
 }
 
+/** Makes one check of all equal schemas: many fields have the same. */
+function once<C>(make: (schema: SchemaNode) => C): (schema: SchemaNode) => C {
+  const made = new Map<string, C>()
+  return (schema) => {
+    const key = JSON.stringify(schema)
+    const check = made.get(key) ?? make(schema)
+    made.set(key, check)
+    return check
+  }
+}
+const kindCheck = once((schema) => compileStructure(schema))
+const fileCheck = once((schema) => compile(schema as object))
+
 /** Returns every value that one of the two fields accepts and the other refuses. */
 function differences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[] = []): string[] {
   if (kind.properties !== undefined && kind.mountedAs === undefined) return objectDifferences(field, kind, file, left)
   if (kind.mountedAs !== undefined) return file.type === 'string' ? [] : [`${field} is no path`]
-  const [inKind, inFile] = [compileStructure(shell(kind)), compile(shell(file) as object)]
+  const [inKind, inFile] = [kindCheck(shell(kind)), fileCheck(shell(file))]
   const values = valuesFor(kind, file)
   const [items, otherItems] = [kind.items, file.items]
   const [inner, otherInner] = [findValueSchema(kind), findValueSchema(file)]

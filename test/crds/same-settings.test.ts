@@ -1,4 +1,5 @@
 /** Checks that a kind's schema, the configuration file and the admin API accept the same values for each setting. */
+import type { TSchema } from 'typebox'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
@@ -9,8 +10,10 @@ import type { SchemaNode } from '../../crds/walk.ts'
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
+import { ConfigError } from '../../dataplane/config/load.ts'
 import { configParser } from '../../dataplane/config/read/parse.ts'
 import { apiSourceSchema, registryConfigSchema } from '../../dataplane/config/registry.ts'
+import { compile } from '../../dataplane/config/schema-violations.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { fieldCorpus } from '../support/operator/field-corpus.ts'
 import { configText, plansOf, worldContent } from '../support/operator/plans.ts'
@@ -19,12 +22,21 @@ import { type Block, differences } from '../support/operator/same-settings.ts'
 const content = worldContent(fieldCorpus)
 const plans = plansOf(fillWorld(content))
 
+/** Checks a text by the schema alone, as a parser does before it finds the lines of what it refuses. */
+function bySchema(schema: TSchema): (text: string) => void {
+  const violations = compile(schema)
+  return (text) => {
+    const found = violations(JSON.parse(text))
+    if (found.length > 0) throw new ConfigError(found)
+  }
+}
+
 const gatewayFile = {
-  parse: configParser(gatewayConfigSchema),
+  parse: bySchema(gatewayConfigSchema),
   parseWithRules: configParser(gatewayConfigSchema, checkGateway),
 }
 const registryFile = {
-  parse: configParser(registryConfigSchema),
+  parse: bySchema(registryConfigSchema),
   parseWithRules: configParser(registryConfigSchema, checkRegistry),
 }
 
@@ -61,7 +73,7 @@ function apiSources(): Block {
     from: '/spec/sources',
     file: { sources },
     to: '/sources',
-    parse: configParser(object('Sources.', { sources: list('Sources.', apiSourceSchema) })),
+    parse: bySchema(object('Sources.', { sources: list('Sources.', apiSourceSchema) })),
   }
 }
 
