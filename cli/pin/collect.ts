@@ -125,8 +125,14 @@ async function readPodDefinitions(
 /** The gateway that is started for entries of a group that has none in the manifests. */
 const nameGateway = (group: string) => `pin-${group}`.slice(0, 52).replace(/[^a-z0-9]+$/, '')
 
-/** Adds a gateway for the entries of each group: an entry has no pod of its own. */
-const withGateways =
+/** The kinds of which processes are started. */
+const STARTED: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'VirtualMCPServer', 'MCPRegistry'])
+
+/**
+ * Leaves out whatever would be started and is not asked. Adds a gateway for the entries of each group: an entry has no
+ * pod of its own.
+ */
+const chooseWorkloads =
   (servers: readonly Server[]) =>
   (manifests: readonly Manifest[], apiGroup: string): readonly Manifest[] => {
     const groups = new Map(
@@ -143,10 +149,11 @@ const withGateways =
       const object = { apiVersion: formatApiVersion(apiGroup), kind: id.kind, metadata: { name, namespace }, spec }
       return [{ ...like, id, object }]
     })
-    return [...manifests, ...stands]
+    const asked = new Set(servers.map(objectKey))
+    return [...manifests.filter(({ id }) => !STARTED.has(id.kind) || asked.has(objectKey(id))), ...stands]
   }
 
-/** Starts the manifests as `run` does, and asks the data planes once they know everything. */
+/** Starts the servers as `run` does, and asks the data planes once they know everything. */
 export async function collectFromFiles(
   servers: readonly Server[],
   { paths, group, io }: { readonly paths: readonly string[]; readonly group: string | undefined; readonly io: Io },
@@ -160,7 +167,7 @@ export async function collectFromFiles(
     group,
     self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
     environment: io.env,
-    edit: withGateways(servers),
+    edit: chooseWorkloads(servers),
     onReport: (now) => {
       report = now
     },

@@ -89,8 +89,9 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
     const manifests = join(folder.path, 'manifests')
     mkdirSync(manifests)
+    const starts = join(folder.path, 'starts')
     const text =
-      server('clock', `node ${clock}`, 'streamable-http') +
+      server('clock', `echo started >> ${starts}; exec node ${clock}`, 'streamable-http') +
       server('stdio', `node ${everything} stdio`, 'stdio') +
       entry('modern', far.modern.url) +
       entry('legacy', far.legacy.url) +
@@ -158,6 +159,7 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     )
     assert.is(after.spec['prompts'], undefined)
     assert.is((await portico('validate', manifests)).code, 0)
+    assert.is(readFileSync(starts, 'utf8'), 'started\n'.repeat(2), 'a server that is not asked is not started')
   } finally {
     await far.modern.close()
     await far.legacy.close()
