@@ -140,7 +140,7 @@ let mostAtOnce = 0
 async function workThrough(): Promise<void> {
   const atWork = new Map<Turn, Promise<void>>()
   while (waiting.length > 0) {
-    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 2 * CORES + 1) : atWork.size < JOBS
+    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 3 * CORES + 1) : atWork.size < JOBS
     const turn = room ? takeNext(waiting, isReady, long.size < LONG_LANES) : undefined
     if (turn === undefined) {
       await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])

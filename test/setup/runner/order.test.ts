@@ -54,6 +54,8 @@ test('files that mostly wait leave room for more files, and files that compute d
   assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1)], 2, 6), true, 'a half each')
   assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1), turn('d', 1)], 2, 6), false)
   assert.is(hasRoom(using(0.1), 2, 1), false)
+  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.1, 0.1), 2, 7), true, 'three that compute')
+  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.35), 2, 7), false, 'four that compute')
 })
 
 test('files of a control plane that never ran here are expected to take longest, by the tests that they load', () => {

@@ -31,17 +31,22 @@ export function takeNext(waiting: Turn[], isReady: (turn: Turn) => boolean, isLo
 
 /** The average file uses half of a core and waits for the rest of its time. */
 const USUAL_SHARE = 0.5
+/** Files up to this share mostly wait, and hardly slow down others. */
+const WAITING = 0.3
+/** The most files for each core that compute. */
+const COMPUTING = 2
 /** Above this share of all cores, another file would slow down the running ones. */
 const FULL = 0.85
 
 /**
  * Tells whether one more file may start: always if fewer run than there are cores, and up to `most` while the running
- * files leave cores free. Files that mostly wait leave room for more.
+ * files leave cores free. Files that mostly wait leave room for more, but no more files compute at a time.
  */
 export function hasRoom(atWork: readonly Turn[], cores: number, most: number): boolean {
   if (atWork.length < Math.min(cores, most)) return true
   const used = atWork.reduce((all, { share = USUAL_SHARE }) => all + share, 0)
-  return atWork.length < most && used < cores * FULL
+  const computing = atWork.filter(({ share = USUAL_SHARE }) => share > WAITING).length
+  return atWork.length < most && computing < cores * COMPUTING && used < cores * FULL
 }
 
 /** Expected and elapsed seconds of a part of a run. */
