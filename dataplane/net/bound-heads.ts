@@ -1,13 +1,21 @@
 import type { Socket } from 'node:net'
 import { errors } from 'undici'
 
-/** The part of undici's parser that reads the heads of answers and counts the bytes of headers and trailers. */
+/** The part of undici's parser that reads answers and counts the bytes of headers and trailers. */
 interface Parser {
   readonly socket: Socket
   headersSize: number
   readonly headersMaxSize: number
   trackHeader(bytes: number): void
+  /** The status of the answer that is being read; 0 before its head and after its end. */
+  readonly statusCode: number
+  /** The bytes of its body so far. */
+  readonly bytesRead: number
+  onStatus(text: Buffer): number
   onHeadersComplete(status: number, isUpgrade: boolean, isKept: boolean): number
+  execute(chunk: Buffer): void
+  /** The socket's bytes up to the head of the answer. */
+  bodyAt?: number
   /** The size of the informational answers since the last final one; see `MOST_INTERIM_BYTES`. */
   interimSize?: number
 }
@@ -16,12 +24,19 @@ interface Parser {
 const MOST_INTERIM_BYTES = 64 * 1024
 const INTERIM_BYTES = 64
 
+/**
+ * The limit of what is no body in an answer's body: sizes, extensions and ends of chunks (RFC 9112 section 7.1). It may
+ * also be twice the body, for servers that write few bytes at a time.
+ */
+const MOST_FRAMING_BYTES = 512 * 1024
+const FRAMING_SHARE = 2
+
 const bounded = new WeakSet<Parser>()
 
 /**
  * Makes undici report once that headers or trailers are too large. It makes an error for each further one of the
- * thousands in the same chunk, and the process does nothing else meanwhile. Informational answers are limited, too:
- * undici reads any number of them. The parser exists once undici has the socket.
+ * thousands in the same chunk, and the process does nothing else meanwhile. The text of the status, informational answers
+ * and the framing of a body are limited, too: undici reads any amount of them. The parser exists once undici has the socket.
  */
 export function boundHeads(socket: Socket): void {
   const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === 'parser')
@@ -34,10 +49,23 @@ export function boundHeads(socket: Socket): void {
     if (this.headersSize >= this.headersMaxSize && !this.socket.destroyed)
       this.socket.destroy(new errors.HeadersOverflowError())
   }
-  const { onHeadersComplete } = shared
+  const { onStatus, onHeadersComplete, execute } = shared
+  shared.onStatus = function (this: Parser, text) {
+    this.trackHeader(text.length)
+    return onStatus.call(this, text)
+  }
+  shared.execute = function (this: Parser, chunk) {
+    execute.call(this, chunk)
+    const { socket, statusCode, bytesRead, bodyAt = 0 } = this
+    if (statusCode < 200 || socket.destroyed) return
+    if (socket.bytesRead - bodyAt > MOST_FRAMING_BYTES + (1 + FRAMING_SHARE) * bytesRead)
+      socket.destroy(new errors.ResponseExceededMaxSizeError('the answer has more framing than body'))
+  }
   shared.onHeadersComplete = function (this: Parser, status, ...others) {
-    if (status >= 200) this.interimSize = 0
-    else {
+    if (status >= 200) {
+      this.interimSize = 0
+      this.bodyAt = this.socket.bytesRead
+    } else {
       this.interimSize = (this.interimSize ?? 0) + INTERIM_BYTES + this.headersSize
       if (this.interimSize > MOST_INTERIM_BYTES) this.socket.destroy(new errors.HeadersOverflowError())
     }

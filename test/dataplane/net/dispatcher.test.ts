@@ -91,7 +91,7 @@ test('informational answers before an answer are limited, by their number and by
   const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n'
   const good = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngood'
   // Each exchange counts anew, on one connection too.
-  const origin = await serveBytes(() => interim.repeat(900) + good)
+  const origin = await serveBytes(() => interim.repeat(800) + good)
   const dispatcher = createDispatcher({ origin, allowPrivateIP: true, connections: 1 })
   cleanups.push(() => void dispatcher.destroy())
   for (let times = 0; times < 3; times++) assert.is(await (await request(origin, { dispatcher })).body.text(), 'good')
@@ -104,6 +104,24 @@ test('informational answers before an answer are limited, by their number and by
       await made.destroy()
     }
   }
+})
+
+test('what is no body in an answer is limited, however small its chunks are', async () => {
+  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
+  const small = await serveBytes(() => `${chunked}${'1\r\nx\r\n'.repeat(80_000)}0\r\n\r\n`)
+  assert.is((await get(small, { allowPrivateIP: true })).text.length, 80_000)
+  const floods = {
+    UND_ERR_HEADERS_OVERFLOW: [`HTTP/1.1 200 ${'x'.repeat(1_000_000)}\r\n\r\n`],
+    UND_ERR_RES_EXCEEDED_MAX_SIZE: [
+      `${chunked}1;${'a=b;'.repeat(1_000_000)}`,
+      chunked + '1\r\nx\r\n'.repeat(1_000_000),
+    ],
+  }
+  for (const [code, heads] of Object.entries(floods))
+    for (const head of heads) {
+      const url = await serveBytes(() => head)
+      assert.is((await failure(get(url, { allowPrivateIP: true }))).code, code)
+    }
 })
 
 test('each request of the data plane, the operator and the console goes through a dispatcher with these limits', async () => {
