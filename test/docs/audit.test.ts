@@ -20,24 +20,24 @@ test('the examples are valid and reach the configurations', () => {
   for (const document of parseAllDocuments(manifests))
     assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
   const plans = plansOfText(manifests)
-  const configOf = (key: string) => {
+  const parseConfig = (key: string) => {
     assert.is(condition(plans.get(key), 'Valid'), 'True ConfigValid')
     return configText(plans.get(key))
   }
-  assert.match(configOf('MCPServer/fetcher'), /audit:\n {2}enabled: true\n {2}excludeEventTypes:\n {4}- mcp_ping/)
-  assert.match(configOf('VirtualMCPServer/tools'), /audit:\n {2}component: front-door/)
-  assert.match(configOf('MCPRegistry/catalog'), /audit:\n {2}component: catalog\n {2}enabled: true/)
+  assert.match(parseConfig('MCPServer/fetcher'), /audit:\n {2}enabled: true\n {2}excludeEventTypes:\n {4}- mcp_ping/)
+  assert.match(parseConfig('VirtualMCPServer/tools'), /audit:\n {2}component: front-door/)
+  assert.match(parseConfig('MCPRegistry/catalog'), /audit:\n {2}component: catalog\n {2}enabled: true/)
 })
 
 test('an unknown event is a condition that names the field', () => {
   const manifests = block('yaml').replace('[mcp_ping, mcp_notification]', '[mcp_pong]').replace('10.0.0.0/8', '10/8')
   const plan = plansOfText(manifests).get('MCPServer/fetcher')
-  const told = condition(plan, 'Valid') ?? ''
+  const text = condition(plan, 'Valid') ?? ''
   assert.match(
-    told,
+    text,
     /^False ConfigInvalid: \/spec\/audit\/excludeEventTypes\/0 there is no event "mcp_pong"; the events are .*mcp_ping/,
   )
-  assert.match(told, /\/spec\/audit\/trustedProxies\/0 "10\/8" is neither an address nor a network/)
+  assert.match(text, /\/spec\/audit\/trustedProxies\/0 "10\/8" is neither an address nor a network/)
 })
 
 test('every event is documented, and no other', () => {
@@ -48,23 +48,23 @@ test('every event is documented, and no other', () => {
 
 test('every error code is in the table that `error` refers to, with its answer', () => {
   assert.match(text, '[below](#errors)')
-  const told = text.slice(text.indexOf('\n## Errors\n')).split('\n')
-  for (const [code, { http, rpc, text: said }] of Object.entries(errorTable))
-    assert.ok(told.includes(`| \`${code}\` | ${http} | ${rpc} | ${said} |`), code)
-  const rows = told.filter((line) => line.startsWith('| `')).length
+  const lines = text.slice(text.indexOf('\n## Errors\n')).split('\n')
+  for (const [code, { http, rpc, text: message }] of Object.entries(errorTable))
+    assert.ok(lines.includes(`| \`${code}\` | ${http} | ${rpc} | ${message} |`), code)
+  const rows = lines.filter((line) => line.startsWith('| `')).length
   assert.is(rows, Object.keys(errorTable).length + ['backend_error', 'config_refused'].length)
 })
 
 test('the shown line has the members of a real one', () => {
-  const shown = JSON.parse(block('json'))
+  const example = JSON.parse(block('json'))
   let line = ''
   const lines = new AuditLines({ enabled: true }, 'tools', (written) => (line = written))
   lines.write({
     type: 'mcp_tool_call',
     outcome: 'success',
     request: { socket: { remoteAddress: '198.51.100.7' }, headers: { 'user-agent': 'desk/1.4' } },
-    requestId: shown.request_id,
-    traceparent: `00-${shown.trace_id}-00f067aa0ba902b7-01`,
+    requestId: example.request_id,
+    traceparent: `00-${example.trace_id}-00f067aa0ba902b7-01`,
     durationMs: 12.3451,
     caller: {
       kind: 'authenticated',
@@ -74,11 +74,11 @@ test('the shown line has the members of a real one', () => {
       expiresAt: 0,
     },
     session: 'x',
-    target: shown.target,
+    target: example.target,
   })
   const real = JSON.parse(line)
-  assert.equal(Object.keys(real), Object.keys(shown))
-  const { time, audit_id, session, ...rest } = shown
+  assert.equal(Object.keys(real), Object.keys(example))
+  const { time, audit_id, session, ...rest } = example
   assert.equal({ ...real, time, audit_id, session }, { ...rest, time, audit_id, session })
 })
 

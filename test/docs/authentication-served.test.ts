@@ -15,7 +15,7 @@ import { type LoginGateway, startLoginGateway } from '../support/gateway/login-g
 import { postModern } from '../support/gateway/post.ts'
 import { introspectionClient, startIdentityProvider } from '../support/network/identity-provider.ts'
 import { startStsEndpoint } from '../support/network/sts-endpoint.ts'
-import { exchanged, respond, startTokenEndpoint, subjectOf } from '../support/network/token-endpoint.ts'
+import { buildExchanged, readSubject, respond, startTokenEndpoint } from '../support/network/token-endpoint.ts'
 import { configText, plansOfText } from '../support/operator/plans.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../support/servers/raw-server.ts'
 
@@ -31,7 +31,7 @@ function example(says: string): string {
 }
 
 /** Returns the configuration of the example's gateway, with the values of `here` in place of those that it names. */
-function configOf(block: string, here: Readonly<Record<string, string>> = {}, more = ''): TestConfig {
+function parseConfig(block: string, here: Readonly<Record<string, string>> = {}, more = ''): TestConfig {
   let text = configText(plansOfText(GROUP + block + more).get('VirtualMCPServer/tools')).replaceAll('../', '')
   for (const [there, place] of Object.entries(here)) {
     assert.ok(text.includes(there), there)
@@ -63,11 +63,11 @@ const startBackend = () => startRawServer({ era: 'modern', call: (request) => an
 const lastCall = (backend: RawServer) => backend.calls('tools/call').at(-1) as RawServer['seen'][number]
 
 /** Serves the backends of an example to callers with tokens. */
-async function served(block: string, config: TestConfig): Promise<LoginGateway> {
+async function startServed(block: string, config: TestConfig): Promise<LoginGateway> {
   return startLoginGateway({ backends: config.backends }, { prepare: mount(block) })
 }
 
-const listed = async ({ url }: GatewayUnderTest, token?: string) =>
+const listTools = async ({ url }: GatewayUnderTest, token?: string) =>
   await fetch(url, {
     method: 'POST',
     headers: {
@@ -78,32 +78,35 @@ const listed = async ({ url }: GatewayUnderTest, token?: string) =>
   })
 
 test('anonymous: everybody is admitted', async () => {
-  const gateway = await startGateway(configOf(blocks[0] ?? ''))
-  assert.is((await listed(gateway)).status, 200)
+  const gateway = await startGateway(parseConfig(blocks[0] ?? ''))
+  assert.is((await listTools(gateway)).status, 200)
   await gateway.close()
 })
 
 test('oidc: tokens of the issuer for this audience and with the scope', async () => {
   const idp = await startIdentityProvider()
   const block = example('scopes: [openid, tools:call]')
-  const gateway = await startGateway(configOf(block, { 'https://login.example.com/realms/corp': idp.issuer }))
+  const gateway = await startGateway(parseConfig(block, { 'https://login.example.com/realms/corp': idp.issuer }))
   const aud = 'https://tools.example.com/mcp'
-  const nobody = await listed(gateway)
+  const nobody = await listTools(gateway)
   assert.is(nobody.status, 401)
   assert.match(
     nobody.headers.get('www-authenticate') ?? '',
     'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="openid tools:call"',
   )
-  assert.is((await listed(gateway, await idp.mint({ aud, scope: 'tools:call' }))).status, 200)
-  assert.is((await listed(gateway, await idp.mint({ aud, scope: 'openid' }))).status, 403)
-  assert.is((await listed(gateway, await idp.mint({ aud: 'https://other.example', scope: 'tools:call' }))).status, 401)
+  assert.is((await listTools(gateway, await idp.mint({ aud, scope: 'tools:call' }))).status, 200)
+  assert.is((await listTools(gateway, await idp.mint({ aud, scope: 'openid' }))).status, 403)
+  assert.is(
+    (await listTools(gateway, await idp.mint({ aud: 'https://other.example', scope: 'tools:call' }))).status,
+    401,
+  )
   await Promise.all([gateway.close(), idp.close()])
 })
 
-test('oidc with introspection: opaque tokens, asked about by the gateway’s own client', async () => {
+test('oidc with introspection: opaque tokens, introspected by the gateway’s own client', async () => {
   const idp = await startIdentityProvider()
   const block = example('caBundleRef:')
-  const config = configOf(block, {
+  const config = parseConfig(block, {
     'https://login.corp.example': idp.issuer,
     'clientId: portico': `clientId: ${introspectionClient.id}`,
   })
@@ -112,15 +115,15 @@ test('oidc with introspection: opaque tokens, asked about by the gateway’s own
     await mkdir(join(directory, 'ca/corp-ca'), { recursive: true })
     await writeFile(join(directory, 'ca/corp-ca/ca.crt'), rootCertificates[0] ?? '')
   })
-  assert.is((await listed(gateway, idp.grant({ aud: 'https://tools.corp.example/mcp' }))).status, 200)
-  assert.is((await listed(gateway, idp.grant({ aud: 'https://other.example' }))).status, 401)
+  assert.is((await listTools(gateway, idp.grant({ aud: 'https://tools.corp.example/mcp' }))).status, 200)
+  assert.is((await listTools(gateway, idp.grant({ aud: 'https://other.example' }))).status, 401)
   await Promise.all([gateway.close(), idp.close()])
 })
 
 test('headerInjection: the header with the value of the Secret', async () => {
   const backend = await startBackend()
   const block = example('type: headerInjection')
-  const gateway = await startGateway(configOf(block, { 'https://docs.example.com/mcp': backend.url }), mount(block))
+  const gateway = await startGateway(parseConfig(block, { 'https://docs.example.com/mcp': backend.url }), mount(block))
   await call(gateway, 'docs')
   assert.is(lastCall(backend).headers['x-api-key'], 'change-me')
   await Promise.all([gateway.close(), backend.close()])
@@ -132,7 +135,7 @@ test('bearerToken inline: only the listed backend gets the token', async () => {
     `---\nkind: MCPServerEntry\nmetadata: {name: ${name}}\nspec: {remoteUrl: "https://${name}.example.com/mcp", transport: streamable-http, groupRef: {name: tools}}\n`
   const here = { 'https://tracker.example.com/mcp': tracker.url, 'https://other.example.com/mcp': other.url }
   const block = example('type: bearerToken')
-  const gateway = await startGateway(configOf(block, here, entry('tracker') + entry('other')), mount(block))
+  const gateway = await startGateway(parseConfig(block, here, entry('tracker') + entry('other')), mount(block))
   await Promise.all([call(gateway, 'tracker'), call(gateway, 'other')])
   assert.is(lastCall(tracker).headers.authorization, 'Bearer change-me')
   assert.is(lastCall(other).headers.authorization, undefined)
@@ -142,27 +145,27 @@ test('bearerToken inline: only the listed backend gets the token', async () => {
 test('tokenExchange: the caller’s token goes to the token endpoint, and the issued one to the backend', async () => {
   const [backend, endpoint] = await Promise.all([startBackend(), startTokenEndpoint()])
   const block = example('type: tokenExchange')
-  const gateway = await served(
+  const gateway = await startServed(
     block,
-    configOf(block, {
+    parseConfig(block, {
       'https://login.example.com/realms/corp/protocol/openid-connect/token': endpoint.url,
       'http://mcp-orders.default.svc.cluster.local:8080/mcp': backend.url,
     }),
   )
   await call(gateway, 'orders', await gateway.bearer('alice'))
   assert.match(lastCall(backend).headers.authorization ?? '', /^Bearer for-alice-at-orders-/)
-  const asked = endpoint.requests.find(({ form }) => form['subject_token'] !== undefined)
-  assert.is(asked?.form['scope'], 'orders.read')
-  assert.is(asked?.headers.authorization, `Basic ${Buffer.from('gateway:change-me').toString('base64')}`)
+  const exchange = endpoint.requests.find(({ form }) => form['subject_token'] !== undefined)
+  assert.is(exchange?.form['scope'], 'orders.read')
+  assert.is(exchange?.headers.authorization, `Basic ${Buffer.from('gateway:change-me').toString('base64')}`)
   await Promise.all([gateway.close(), backend.close(), endpoint.close()])
 })
 
 test('upstreamInject: the backend gets the token that the provider issued at login', async () => {
   const backend = await startBackend()
   const block = example('type: upstreamInject')
-  const config = configOf(block, { 'https://wiki.example.com/mcp': backend.url })
+  const config = parseConfig(block, { 'https://wiki.example.com/mcp': backend.url })
   assert.is(config.authServer?.upstreamProviders?.[0]?.name, 'corp')
-  const gateway = await served(block, config)
+  const gateway = await startServed(block, config)
   await gateway.logIn({ subject: 'alice', login: 'login-1', provider: 'corp' }, 'what-the-provider-gave-alice')
   await call(gateway, 'wiki', await gateway.bearer('alice', 'login-1'))
   assert.is(lastCall(backend).headers.authorization, 'Bearer what-the-provider-gave-alice')
@@ -172,22 +175,22 @@ test('upstreamInject: the backend gets the token that the provider issued at log
 test('xaa: an assertion for the target, and the target’s token for the backend', async () => {
   const [backend, idp, target] = await Promise.all([startBackend(), startTokenEndpoint(), startTokenEndpoint()])
   idp.answer = async ({ form }, response) => {
-    const claims = { sub: subjectOf(form['subject_token']), aud: form['audience'], resource: form['resource'] }
+    const claims = { sub: readSubject(form['subject_token']), aud: form['audience'], resource: form['resource'] }
     const assertion = await new SignJWT(claims)
       .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
       .sign(Buffer.from('a key of the identity provider, 32B+'))
     const more = { issued_token_type: 'urn:ietf:params:oauth:token-type:id-jag', token_type: 'N_A' }
-    respond(response, 200, exchanged(assertion, more))
+    respond(response, 200, buildExchanged(assertion, more))
   }
   target.answer = ({ form }, response) =>
-    respond(response, 200, exchanged(`of-${subjectOf(form['assertion']) || 'the-gateway'}-at-the-target`))
+    respond(response, 200, buildExchanged(`of-${readSubject(form['assertion']) || 'the-gateway'}-at-the-target`))
   const block = example('type: xaa')
-  const config = configOf(block, {
+  const config = parseConfig(block, {
     'https://login.example.com/oauth2/token': idp.url,
     'https://auth.wiki.example.com/token': target.url,
     'url: https://wiki.example.com/mcp': `url: ${backend.url}`,
   })
-  const gateway = await served(block, config)
+  const gateway = await startServed(block, config)
   await call(gateway, 'wiki', await gateway.bearer('alice'))
   assert.is(lastCall(backend).headers.authorization, 'Bearer of-alice-at-the-target')
   assert.is(idp.requests[0]?.form['audience'], 'https://auth.wiki.example.com')
@@ -198,12 +201,12 @@ test('xaa: an assertion for the target, and the target’s token for the backend
 test('awsSts: requests are signed with credentials of the role that the claims choose', async () => {
   const [backend, sts] = await Promise.all([startBackend(), startStsEndpoint()])
   const block = example('type: awsSts')
-  const config = configOf(block, {
+  const config = parseConfig(block, {
     'https://aws-mcp.eu-west-1.api.aws/mcp': backend.url,
     // The example names no STS endpoint, so that of its region is replaced here.
     'region: eu-west-1': `region: eu-west-1\n        stsUrl: ${sts.url}`,
   })
-  const gateway = await served(block, config)
+  const gateway = await startServed(block, config)
   for (const [groups, role] of [
     [['team-a'], 'mcp-read'],
     [['team-a', 'platform-admins'], 'mcp-admin'],

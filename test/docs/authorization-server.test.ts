@@ -7,16 +7,17 @@ import * as assert from 'uvu/assert'
 import { keyFiles } from '../../dataplane/authserver/keys/key-files.ts'
 import { secret } from '../secrets/watch.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { keptLog } from '../support/kept-log.ts'
+import { recordLog } from '../support/kept-log.ts'
 import { condition, configText, type Plans, plansOfText } from '../support/operator/plans.ts'
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
-const blocksOf = (name: string) => [...read(name).matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
-const [gateway, proxy] = blocksOf('authorization-server')
-const planned = (block = ''): Plans => plansOfText(`kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n---\n${block}`)
+const listBlocks = (name: string) =>
+  [...read(name).matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+const [gateway, proxy] = listBlocks('authorization-server')
+const planWith = (block = ''): Plans => plansOfText(`kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n---\n${block}`)
 
 test('the example gateway is valid with two replicas and keeps its state at a restart', () => {
-  const plan = planned(gateway).get('VirtualMCPServer/tools')
+  const plan = planWith(gateway).get('VirtualMCPServer/tools')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   assert.is(condition(plan, 'ReferencesResolved'), 'True AllFound')
   assert.is(condition(plan, 'AuthServerWarning'), undefined)
@@ -24,7 +25,7 @@ test('the example gateway is valid with two replicas and keeps its state at a re
 })
 
 test('the example proxy is valid, with a warning that a restart loses its state', () => {
-  const plans = planned(proxy)
+  const plans = planWith(proxy)
   const plan = plans.get('MCPServer/wiki')
   assert.is(condition(plan, 'Valid'), 'True ConfigValid')
   assert.is(condition(plans.get('MCPExternalAuthConfig/wiki-login'), 'Ready'), 'True Ready')
@@ -33,8 +34,8 @@ test('the example proxy is valid, with a warning that a restart loses its state'
 })
 
 test('the backend in authentication.md gets the token of the login', () => {
-  const block = blocksOf('authentication').find((text) => text.includes('authServerConfig:'))
-  const plan = planned(block).get('VirtualMCPServer/tools')
+  const block = listBlocks('authentication').find((text) => text.includes('authServerConfig:'))
+  const plan = planWith(block).get('VirtualMCPServer/tools')
   assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
 })
 
@@ -45,7 +46,7 @@ test('the commands create the keys', () => {
   for (const command of commands) execFileSync('sh', ['-c', command], { cwd: folder.path, stdio: 'ignore' })
   const [signing, hmac] = ['signing.pem', 'hmac'].map((name) => join(folder.path, name)) as [string, string]
   secret(readFileSync(hmac, 'utf8').trim())
-  const { keys, secrets } = keyFiles({ signingKeyFiles: [signing], hmacSecretFiles: [hmac], log: keptLog().log })()
+  const { keys, secrets } = keyFiles({ signingKeyFiles: [signing], hmacSecretFiles: [hmac], log: recordLog().log })()
   assert.is(keys.publicKeys.length, 1)
   assert.equal(secrets, [readFileSync(hmac, 'utf8').trim()])
 })

@@ -36,9 +36,9 @@ test('the manifest is valid and creates the objects that the commands name', () 
     assert.is(condition(plans.get(name), 'Valid'), 'True ConfigValid')
     assert.is(condition(plans.get(name), 'ReferencesResolved'), 'True AllFound')
   }
-  const made = [...plans.values()].flatMap(({ children }) => (children === 'hold' ? [] : (children ?? [])))
+  const created = [...plans.values()].flatMap(({ children }) => (children === 'hold' ? [] : (children ?? [])))
   const [, service, port] = /service\/(\S+) \d+:(\d+)/.exec(command('kubectl port-forward')) ?? []
-  const found = made.find(({ kind, metadata }) => kind === 'Service' && metadata.name === service)
+  const found = created.find(({ kind, metadata }) => kind === 'Service' && metadata.name === service)
   const { ports = [] } = (found?.['spec'] ?? {}) as { ports?: readonly { port: number }[] }
   assert.ok(ports.some((each) => each.port === Number(port)))
   const names = parseAllDocuments(manifest).map((document) => {

@@ -9,7 +9,7 @@ import { kinds } from '../../crds/index.ts'
 import { values } from '../../operator/deploy/values.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { planAll } from '../../operator/reconcile/index.ts'
-import { context, worldOf } from '../support/operator/plans.ts'
+import { buildWorld, context } from '../support/operator/plans.ts'
 
 const root = join(import.meta.dirname, '../..')
 const documents = [...readFileSync(join(root, 'docs/gitops.md'), 'utf8').matchAll(/^```yaml\n(.*?)^```/gms)].flatMap(
@@ -19,12 +19,12 @@ const ofKind = (kind: string) => documents.find((document) => document.kind === 
 const script: string = parse(ofKind('ConfigMap').data['resource.customizations'])['portico.dev/*']['health.lua']
 
 /** Writes a JSON value as a Lua literal. */
-function lua(value: unknown): string {
+function toLua(value: unknown): string {
   if (value === null || value === undefined) return 'nil'
-  if (Array.isArray(value)) return `{${value.map(lua).join(', ')}}`
+  if (Array.isArray(value)) return `{${value.map(toLua).join(', ')}}`
   if (typeof value === 'object')
     return `{${Object.entries(value)
-      .map(([key, part]) => `[${lua(key)}] = ${lua(part)}`)
+      .map(([key, part]) => `[${toLua(key)}] = ${toLua(part)}`)
       .join(', ')}}`
   return typeof value === 'string'
     ? `"${[...Buffer.from(value)].map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`
@@ -32,8 +32,8 @@ function lua(value: unknown): string {
 }
 
 /** Returns the health of each object, in order, from one run of Lua. */
-function healthOf(objects: readonly object[]): string[] {
-  const calls = objects.map((object) => `print(health(${lua(object)}).status)`).join('\n')
+function readHealth(objects: readonly object[]): string[] {
+  const calls = objects.map((object) => `print(health(${toLua(object)}).status)`).join('\n')
   const { status, stdout, stderr } = spawnSync('lua5.1', ['-'], {
     encoding: 'utf8',
     input: `local function health(obj)\n${script}\nend\n${calls}\n`,
@@ -64,8 +64,8 @@ const HEALTH: Record<string, string> = {
 }
 
 /** Returns every object of a text, with the status that the operator would write. */
-const written = (text: string): KubernetesObject[] =>
-  planAll(worldOf(text).view, context).map(({ object, plan }) => ({
+const parseObjects = (text: string): KubernetesObject[] =>
+  planAll(buildWorld(text).view, context).map(({ object, plan }) => ({
     ...object,
     metadata: { ...object.metadata, generation: plan.status.observedGeneration },
     status: plan.status as object,
@@ -117,23 +117,23 @@ const running = (kind: string) =>
     metadata: { name: kind.toLowerCase() },
     observation: { kind, replicas: 1, readyReplicas: 1 },
   })
-const all = (replicas?: number) =>
+const renderAll = (replicas?: number) =>
   Object.entries(SOUND)
     .map(([kind, spec]) => object(kind, replicas === undefined ? spec : { ...spec, replicas }))
     .join('\n---\n')
 
 test('the Lua health checks and kstatus agree on every status that the operator writes', () => {
   const states = [
-    ...written(all()),
-    ...written(`${all()}\n---\n${Object.keys(SOUND).map(running).join('\n---\n')}`),
-    ...BROKEN.flatMap((text) => written(text)),
+    ...parseObjects(renderAll()),
+    ...parseObjects(`${renderAll()}\n---\n${Object.keys(SOUND).map(running).join('\n---\n')}`),
+    ...BROKEN.flatMap((text) => parseObjects(text)),
   ]
   const objects = states.flatMap((one) => [
     one,
     { ...one, metadata: { ...one.metadata, generation: 4 } },
     { ...one, metadata: { ...one.metadata, deletionTimestamp: '2026-11-20T12:00:00Z' } },
   ])
-  const health = healthOf(objects)
+  const health = readHealth(objects)
   objects.forEach((one, index) => {
     assert.is(health[index], HEALTH[kstatus(one)], `${one.kind}: ${JSON.stringify(one['status'])}`)
   })
@@ -145,18 +145,18 @@ test('the Lua health checks and kstatus agree on every status that the operator 
 test('an object is not healthy before the operator has seen it', () => {
   const metadata = { generation: 1 }
   const some = [{ metadata }, { metadata, status: {} }, { metadata, status: { conditions: [], observedGeneration: 1 } }]
-  assert.equal(healthOf(some), ['Progressing', 'Progressing', 'Progressing'])
+  assert.equal(readHealth(some), ['Progressing', 'Progressing', 'Progressing'])
 })
 
 test('a workload that is ready without replicas is suspended', () => {
   const ready = { conditions: [{ type: 'Ready', status: 'True', message: '' }], observedGeneration: 1 }
   const some = [0, 1].map((replicas) => ({ metadata: { generation: 1 }, spec: { replicas }, status: ready }))
-  assert.equal(healthOf(some), ['Suspended', 'Healthy'])
+  assert.equal(readHealth(some), ['Suspended', 'Healthy'])
 })
 
 test('the examples set values that the chart has', () => {
-  const given = [ofKind('Application').spec.source.helm.valuesObject, ofKind('HelmRelease').spec.values]
-  for (const one of given) assert.ok(Object.keys(one).every((name) => Object.hasOwn(values, name)))
+  const valuesUsed = [ofKind('Application').spec.source.helm.valuesObject, ofKind('HelmRelease').spec.values]
+  for (const one of valuesUsed) assert.ok(Object.keys(one).every((name) => Object.hasOwn(values, name)))
 })
 
 test.run()

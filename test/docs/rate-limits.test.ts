@@ -6,8 +6,8 @@ import * as assert from 'uvu/assert'
 import { parse, parseAllDocuments } from 'yaml'
 import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
-import { given } from '../support/given.ts'
 import { condition, configText, plansOfText } from '../support/operator/plans.ts'
+import { unwrap } from '../support/unwrap.ts'
 
 const text = readFileSync(new URL('../../docs/rate-limits.md', import.meta.url), 'utf8')
 const blocks = (language: string) =>
@@ -28,13 +28,13 @@ test('the examples are valid and reach the configurations', () => {
 })
 
 test('the shown status has the fields of a real one', async () => {
-  const [shown] = blocks('json').map((block) => JSON.parse(block).rateLimits)
+  const [example] = blocks('json').map((block) => JSON.parse(block).rateLimits)
   const rateLimiting = { shared: { maxTokens: 1, refillPeriod: '1m' } }
   const real = await startGateway({ backends: [], rateLimiting })
   try {
-    const rateLimits = given((await real.status()).rateLimits)
-    assert.equal(Object.keys(shown), Object.keys(rateLimits))
-    assert.equal(Object.keys(shown.limits[0]), Object.keys(given(rateLimits.limits[0])))
+    const rateLimits = unwrap((await real.status()).rateLimits)
+    assert.equal(Object.keys(example), Object.keys(rateLimits))
+    assert.equal(Object.keys(example.limits[0]), Object.keys(unwrap(rateLimits.limits[0])))
   } finally {
     await real.close()
   }

@@ -34,11 +34,11 @@ const routesIn = (listener: string, isBeforeApp: boolean) =>
     .flatMap(({ path, methods }) => methods.map((method) => `${method} ${path}`))
     .sort()
 /** Returns the endpoints of an app. A route without a method is a middleware, or refuses other methods. */
-const routesOf = ({ routes }: { readonly routes: readonly { method: string; path: string }[] }) =>
+const listRoutes = ({ routes }: { readonly routes: readonly { method: string; path: string }[] }) =>
   [...new Set(routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`))].sort()
 
 test('a gateway’s app serves the routes of the table', () => {
-  assert.equal(routesOf(publicApp({} as Gateway)), routesIn('gateway', false))
+  assert.equal(listRoutes(publicApp({} as Gateway)), routesIn('gateway', false))
 })
 
 test('a gateway answers the MCP endpoint for the methods of the table', async () => {
@@ -74,7 +74,7 @@ test('a registry’s app serves the routes of the table and of its OpenAPI descr
   const described = app.routes.filter(({ path }) => /^\/(v1|registry\/:registry\/v0\.1)\//.test(path))
   assert.ok(described.length > 30)
   assert.equal(
-    routesOf({ routes: app.routes.filter((route) => !described.includes(route)) }),
+    listRoutes({ routes: app.routes.filter((route) => !described.includes(route)) }),
     routesIn('registry', false),
   )
 })

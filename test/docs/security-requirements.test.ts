@@ -12,9 +12,9 @@ const rows = docs
 
 test('each row names existing tests, or says why there is none', () => {
   assert.ok(rows.length > 40, String(rows.length))
-  for (const [, requirement = '', held = ''] of rows) {
-    const files = [...held.matchAll(/`(test\/[^`]+)`/g)].map((match) => match[1] as string)
-    if (files.length === 0) assert.match(held, /^(n\/a|put off): .{20}/, requirement)
+  for (const [, requirement = '', evidence = ''] of rows) {
+    const files = [...evidence.matchAll(/`(test\/[^`]+)`/g)].map((match) => match[1] as string)
+    if (files.length === 0) assert.match(evidence, /^(n\/a|put off): .{20}/, requirement)
     for (const file of files) {
       assert.match(file, /\.test\.ts$/, requirement)
       assert.ok(existsSync(new URL(file, root)), `${requirement}: ${file} is gone`)

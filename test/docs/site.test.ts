@@ -13,7 +13,7 @@ const root = new URL('../..', import.meta.url).pathname
 const folder = mkdtempSync(join(tmpdir(), 'portico-site-'))
 let browser: Browser
 let page: Page
-const said: string[] = []
+const messages: string[] = []
 
 const build = (out: string, env = {}, source = root) =>
   execFileSync(process.execPath, ['site/build.ts', '--root', source, '--out', join(folder, out)], {
@@ -27,10 +27,10 @@ test.before(async () => {
   build('site')
   browser = await startBrowser()
   page = await browser.newPage()
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
   page.on('request', (request) => {
-    if (!request.url().startsWith('file:')) said.push(`asked ${request.url()}`)
+    if (!request.url().startsWith('file:')) messages.push(`asked ${request.url()}`)
   })
 })
 test.after(async () => {
@@ -57,7 +57,7 @@ test('opened from a file, search finds reasons, fields and commands, and leads t
   await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
   assert.match(page.url(), /conditions\.html#audiencemissing$/)
   assert.match(await page.$eval(':target', (row) => row.textContent ?? ''), 'no audience is configured')
-  assert.equal(said, [])
+  assert.equal(messages, [])
 })
 
 test('no page is wider than a narrow screen, and every link leads to a page and an anchor that are there', async () => {

@@ -9,14 +9,15 @@ import { conditionTypes, fileReasons, reasons } from '../../operator/model/reaso
 const root = new URL('../../', import.meta.url)
 const page = (name: string) => readFileSync(new URL(`docs/${name}.md`, root), 'utf8')
 const pages = ['troubleshooting', 'production', 'glossary', 'first-hour'].map(page).join('\n')
-const named = (text: string, pattern: RegExp) => new Set([...text.matchAll(pattern)].map((match) => match[1] as string))
+const findNames = (text: string, pattern: RegExp) =>
+  new Set([...text.matchAll(pattern)].map((match) => match[1] as string))
 /** Words in code that look like a reason but are not. */
 const OTHER_WORDS = new Set(['Authorization', 'Host', 'Origin', 'Terminating'])
 
 test('each condition, reason, kind and alert that is named exists', () => {
-  const words = named(pages, /`([A-Z][a-z]+(?:[A-Z][A-Za-z]+)*)`/g)
+  const words = findNames(pages, /`([A-Z][a-z]+(?:[A-Z][A-Za-z]+)*)`/g)
   const rules = readFileSync(new URL('operator/deploy/monitoring/rules.yaml', root), 'utf8')
-  const alerts = [...named(rules, /alert: (\w+)/g)]
+  const alerts = [...findNames(rules, /alert: (\w+)/g)]
   const known = new Set(
     [conditionTypes, reasons, fileReasons, kinds].flatMap((table) => Object.keys(table)).concat(alerts),
   )

@@ -27,7 +27,7 @@ test('the example is valid, and both workflows are in the gateway’s configurat
 
 test('the example is served', async () => {
   const servers: RawServer[] = []
-  const started = async (...names: string[]) => {
+  const startTools = async (...names: string[]) => {
     const server = await startRawServer({ era: 'both', tools: names.map((name) => tool(name)), call: () => undefined })
     servers.push(server)
     return server.url
@@ -35,8 +35,8 @@ test('the example is served', async () => {
   const planned = parse(configText(plansOfText(manifests).get('VirtualMCPServer/releases'))) as GatewayConfig
   const { name, namespace, role, incomingAuth, compositeTools } = planned
   const backends = [
-    { name: 'git', url: await started('build', 'changelog', 'publish') },
-    { name: 'chat', url: await started('send') },
+    { name: 'git', url: await startTools('build', 'changelog', 'publish') },
+    { name: 'chat', url: await startTools('send') },
   ]
   const config = JSON.stringify({ name, namespace, role, incomingAuth, compositeTools, backends })
   const gateway = await startGateway({ backends: [] })
