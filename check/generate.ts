@@ -27,7 +27,7 @@ const findOrphans = (generated: ReadonlyMap<string, string>) =>
     (path) => !generated.has(path),
   )
 
-const committed = (path: string) => {
+const readCommitted = (path: string) => {
   try {
     return readFileSync(join(root, path), 'utf8')
   } catch (error) {
@@ -38,7 +38,7 @@ const committed = (path: string) => {
 
 if (import.meta.main) {
   const generated = await generatedFiles()
-  const stale = [...generated].filter(([path, content]) => committed(path) !== content)
+  const stale = [...generated].filter(([path, content]) => readCommitted(path) !== content)
   const extra = findOrphans(generated)
   if (process.argv.includes('--check')) {
     for (const [path] of stale) console.error(`${path}: not up to date; run \`npm run generate\``)

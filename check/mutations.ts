@@ -5,10 +5,10 @@
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { needsOf } from '../test/setup/needs.ts'
-import { numbersOf } from '../test/support/random.ts'
+import { listNeeds } from '../test/setup/needs.ts'
+import { createNumbers } from '../test/support/random.ts'
 import { Checkout, type Judgement } from './mutations/checkout.ts'
-import { KINDS, type Mutant, makeMutants, mutantIn, mutated, parses } from './mutations/mutants.ts'
+import { applyMutant, KINDS, type Mutant, makeMutants, mutantIn, parses } from './mutations/mutants.ts'
 
 const HELP = `Usage: node check/mutations.ts SEED [options] [PATH...]
 
@@ -40,7 +40,7 @@ const present = new Map<string, boolean>()
 
 /** Tells whether this machine has everything that a test needs: nothing is set up for a mutation. */
 function runTest(test: string): boolean {
-  return needsOf([test]).every((need) => {
+  return listNeeds([test]).every((need) => {
     const known = present.get(need.name) ?? need.present()
     present.set(need.name, known)
     return known
@@ -69,7 +69,7 @@ const sources = new Map(files.map((file) => [file, now.text(file) ?? '']))
 /** Tells whether both checkouts have a place for a mutation, and the result parses. */
 function isOfUse(mutant: Mutant): boolean {
   const source = sources.get(mutant.file) as string
-  if (!parses(mutated(source, mutant))) return false
+  if (!parses(applyMutant(source, mutant))) return false
   if (before === undefined) return true
   const other = before.text(mutant.file)
   return other !== undefined && mutantIn(other, source, mutant) !== undefined
@@ -77,7 +77,7 @@ function isOfUse(mutant: Mutant): boolean {
 
 /** Chooses mutants of each kind in turn, each mutant once. */
 function chooseMutants(most: number): Mutant[] {
-  const number = numbersOf(Number(seed))
+  const number = createNumbers(Number(seed))
   const all = files.flatMap((file) => makeMutants(file, sources.get(file) as string))
   const pools = KINDS.map((kind) => all.filter((mutant) => mutant.kind === kind))
   const mutants: Mutant[] = []
@@ -89,7 +89,7 @@ function chooseMutants(most: number): Mutant[] {
   return mutants
 }
 
-function shown({ by, ran, left, broken }: Judgement): string {
+function formatJudgement({ by, ran, left, broken }: Judgement): string {
   const more = [
     left > 0 ? `${left} others that reach it did not run` : '',
     broken.length > 0 ? `fails without it, too: ${broken.join(', ')}` : '',
@@ -106,11 +106,11 @@ for (const [index, mutant] of mutants.entries()) {
   const place = `${mutant.file}:${mutant.line}`
   const readLine = (text: string) => (text.split('\n')[mutant.line - 1] ?? '').trim()
   console.log(`${index + 1}. ${place}, ${mutant.kind}`)
-  console.log(`   - ${readLine(source)}\n   + ${readLine(mutated(source, mutant))}`)
+  console.log(`   - ${readLine(source)}\n   + ${readLine(applyMutant(source, mutant))}`)
   const most = Number(values.most)
   const [here, there] = await Promise.all([now.judge(source, mutant, most), before?.judge(source, mutant, most)])
-  if (there) console.log(`   before: ${shown(there)}`)
-  if (here) console.log(`   ${before ? 'now:    ' : ''}${shown(here)}`)
+  if (there) console.log(`   before: ${formatJudgement(there)}`)
+  if (here) console.log(`   ${before ? 'now:    ' : ''}${formatJudgement(here)}`)
   if (here?.by !== undefined) caught += 1
   else if (there?.by !== undefined) lost.push(`${place} was caught by ${there.by}`)
 }

@@ -4,7 +4,7 @@ import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, symlin
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { importReader } from '../../test/setup/imports.ts'
-import { type Mutant, mutantIn, mutated } from './mutants.ts'
+import { applyMutant, type Mutant, mutantIn } from './mutants.ts'
 
 /** A test file that runs longer than this has detected the mutant. */
 const HANG_MS = 120_000
@@ -63,7 +63,7 @@ export class Checkout {
     const broken: string[] = []
     for (const test of able) {
       ran.push(test)
-      writeFileSync(path, mutated(original, own))
+      writeFileSync(path, applyMutant(original, own))
       const isCaught = !(await this.#run(test))
       writeFileSync(path, original)
       if (!isCaught) continue

@@ -65,7 +65,7 @@ function matches(
   return [...code.matchAll(pattern)].flatMap(({ index, 0: text }) => mutant(index, text) ?? [])
 }
 
-export const mutated = (source: string, { start, before, after }: Mutant): string =>
+export const applyMutant = (source: string, { start, before, after }: Mutant): string =>
   source.slice(0, start) + after + source.slice(start + before.length)
 
 export function parses(source: string): boolean {
