@@ -2,7 +2,7 @@
 import { Environment } from '@marcbachmann/cel-js'
 import { applyDefaults } from './defaults.ts'
 import { formatApiVersion, type KindDeclaration, rootRules } from './define.ts'
-import { kindNamed, kinds } from './kinds/index.ts'
+import { findKind, kinds } from './kinds/index.ts'
 import { closest } from './settings/closest.ts'
 import { at, isObject } from './settings/json.ts'
 import type { CelRule } from './settings/schema.ts'
@@ -124,7 +124,7 @@ function unknownKind(kind: unknown): Finding {
  */
 export function validateObject(object: unknown, group: string): Finding[] {
   if (!isObject(object)) return [{ pointer: '', message: 'must be an object' }]
-  const declaration = typeof object['kind'] === 'string' ? kindNamed(object['kind']) : undefined
+  const declaration = typeof object['kind'] === 'string' ? findKind(object['kind']) : undefined
   if (!declaration) return [unknownKind(object['kind'])]
   const findings: Finding[] = []
   const apiVersion = formatApiVersion(group)

@@ -32,7 +32,7 @@ export const kinds = {
 export type KindName = keyof typeof kinds
 
 /** Returns the declaration of a kind by name, or undefined if the kind isn't ours. */
-export const kindNamed = (name: string): KindDeclaration | undefined =>
+export const findKind = (name: string): KindDeclaration | undefined =>
   Object.hasOwn(kinds, name) ? kinds[name as KindName] : undefined
 
 export type { MCPAuthzConfig } from './mcp-authz-config.ts'

@@ -152,7 +152,7 @@ function fileDescription({ description = '', mountedAs }: SchemaNode): string {
 }
 
 /** Extends a block with fields that only a configuration file has, or that replace fields of the block. */
-export const extended = <P extends TProperties, More extends TProperties>(
+export const extend = <P extends TProperties, More extends TProperties>(
   { properties, required: _, ...options }: TObject<P>,
   more: More,
 ): TObject<Omit<P, keyof More> & More> =>

@@ -1,7 +1,7 @@
 /** The credential for a backend: the blocks of MCPExternalAuthConfig and of a backend in a configuration file. */
 
 import type { TObject, TOptional, TProperties } from 'typebox'
-import { asFile, extended, inFile } from '../file-form.ts'
+import { asFile, extend, inFile } from '../file-form.ts'
 import { awsDefaults, ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
 import { limits } from '../limits.ts'
@@ -213,7 +213,7 @@ export const credentialTypes = {
   embeddedAuthServer: { block: authServer('proxy') },
   awsSts: {
     block: awsSts,
-    file: extended(asFile(awsSts), {
+    file: extend(asFile(awsSts), {
       stsUrl: Type.Optional(url('gateway', 'Endpoint of STS; absent: that of the region.')),
     }),
   },

@@ -1,4 +1,4 @@
-/** Who may redeem assertions of an issuer (RFC 7523), and for what: `jwtBearerGrant`, and policies of `inboundGrants`. */
+/** The rules for redeeming assertions of an issuer (RFC 7523): `jwtBearerGrant`, and policies of `inboundGrants`. */
 import { limits } from '../limits.ts'
 import { type CelRule, choice, duration, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
 

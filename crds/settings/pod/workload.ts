@@ -3,7 +3,7 @@ import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { authzConfig } from '../auth/authz.ts'
 import { dpop } from '../auth/dpop.ts'
-import { extended } from '../file-form.ts'
+import { extend } from '../file-form.ts'
 import { cors } from '../gateway/cors.ts'
 import { pinning } from '../gateway/pinning.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
@@ -31,7 +31,7 @@ export const proxySettings = {
   cors: Type.Optional(cors('proxy')),
   serverCard: Type.Optional(serverCard('proxy')),
   groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
-  oidcConfigRef: Type.Optional(extended(oidcConfigRef('proxy'), { dpop: Type.Optional(dpop('proxy')) })),
+  oidcConfigRef: Type.Optional(extend(oidcConfigRef('proxy'), { dpop: Type.Optional(dpop('proxy')) })),
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),
   toolConfigRef: Type.Optional(objectRef('proxy', 'MCPToolConfig', 'Which tools are shown and how.')),
   externalAuthConfigRef: Type.Optional(
