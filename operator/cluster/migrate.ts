@@ -11,7 +11,7 @@ import {
   type Scalar,
   visit,
 } from 'yaml'
-import { kindNamed, unsupportedFields, VERSION, validateObject } from '../../crds/index.ts'
+import { findKind, unsupportedFields, VERSION, validateObject } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import { type ManifestDocument, parseDocuments } from './files/document.ts'
@@ -62,7 +62,7 @@ const findNearestPair = (path: readonly unknown[], back = 0): unknown => path.fi
 function planApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
   if (parseGroup(value) !== from) return 'names the group and is left as it is'
   const kind = isMap(parent) ? String(parent.get('kind') ?? '') : ''
-  return kindNamed(kind)
+  return findKind(kind)
     ? { before: value, after: `${to}/${VERSION}` }
     : `${kind || 'an object without kind'} of ${value} has no counterpart and is left as it is`
 }
@@ -177,7 +177,7 @@ function findObjects(document: ManifestDocument): Found[] {
 }
 
 function findProblems({ value, document, base }: Found, group: string): MigrationFinding[] {
-  const declaration = kindNamed(String(value['kind']))
+  const declaration = findKind(String(value['kind']))
   if (!declaration) return []
   const unsupported = unsupportedFields(declaration, { spec: value['spec'] }).map(({ pointer, reason }) => ({
     pointer,
@@ -194,7 +194,7 @@ function findProblems({ value, document, base }: Found, group: string): Migratio
 function reportNoCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
   const found = parseDocuments(text)
     .documents.flatMap(findObjects)
-    .filter(({ value }) => parseGroup(String(value['apiVersion'])) === group && kindNamed(String(value['kind'])))
+    .filter(({ value }) => parseGroup(String(value['apiVersion'])) === group && findKind(String(value['kind'])))
   return { objects: found.length, findings: found.flatMap((one) => findProblems(one, group)) }
 }
 
@@ -235,6 +235,6 @@ export async function fetchLiveObjects(api: ApiServer, group: string, namespace?
     objects.push(...found.map(reduceToAuthored))
   }
   // Configs come before the objects that refer to them, so that nothing waits if they are applied in this order.
-  const rank = ({ kind }: KubernetesObject) => (kindNamed(kind)?.role === 'workload' ? 1 : 0)
+  const rank = ({ kind }: KubernetesObject) => (findKind(kind)?.role === 'workload' ? 1 : 0)
   return objects.sort((one, other) => rank(one) - rank(other))
 }

@@ -33,9 +33,9 @@ const KEY = /^( *)([\w./-]+): helm\d+place$/
 const SPREAD = /^( *)(?:- (helm\d+place)|helm\d+place: "")$/
 
 /** Escapes text for a Helm template: braces become code that prints them. */
-const escaped = (yaml: string) => yaml.replaceAll('{{', '{{ "{{" }}')
+const escapeBraces = (yaml: string) => yaml.replaceAll('{{', '{{ "{{" }}')
 
-const indented = (text: string, spaces: string) =>
+const indent = (text: string, spaces: string) =>
   text
     .split('\n')
     // A line with only code may begin at any column.
@@ -81,7 +81,7 @@ class Template {
   lines(code: string): string {
     return this.#place((line) => {
       const [, spaces = ''] = SPREAD.exec(line) ?? wrong(line)
-      return indented(code, spaces)
+      return indent(code, spaces)
     })
   }
 
@@ -95,10 +95,10 @@ class Template {
 
   /** Writes the objects as the text of a template. */
   write(documents: readonly object[]): string {
-    return documents.map((document) => this.#filled(escaped(canonicalYaml(document)))).join('---\n')
+    return documents.map((document) => this.#fillIn(escapeBraces(canonicalYaml(document)))).join('---\n')
   }
 
-  #filled(yaml: string): string {
+  #fillIn(yaml: string): string {
     const line = (text: string) =>
       (text.match(MARK) ?? []).reduce((now, mark) => (this.#fills.get(mark) ?? wrong(text))(now, mark), text)
     return yaml.split('\n').map(line).join('\n')

@@ -105,7 +105,7 @@ const registry: Dashboard = {
   ],
 }
 
-const changed = (config: string) =>
+const changedExpression = (config: string) =>
   `max by (kind) (portico_operator_config_changed_timestamp_seconds{config="${config}"})`
 
 const operator: Dashboard = {
@@ -115,8 +115,8 @@ const operator: Dashboard = {
     panel('Objects', 'short', 'sum by (kind, ready) (portico_operator_objects)', 'kind, ready'),
     panel('Problems', 'short', 'sum by (kind, reason, severity) (portico_operator_problems)', 'kind, reason, severity'),
     rates('Rollouts', 'portico_operator_rollouts_total', 'kind, cause'),
-    panel('Since a config changed', 's', `time() - ${changed('newest')}`, 'kind'),
-    panel('Since the oldest config changed', 's', `time() - ${changed('oldest')}`, 'kind'),
+    panel('Since a config changed', 's', `time() - ${changedExpression('newest')}`, 'kind'),
+    panel('Since the oldest config changed', 's', `time() - ${changedExpression('oldest')}`, 'kind'),
     rates('Reconciles', 'portico_operator_reconciles_total', 'kind, result'),
     panel(
       'Reconciles, 95 % take at most',

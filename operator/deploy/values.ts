@@ -210,7 +210,7 @@ const findDefault = (value: Value): unknown =>
     ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, findDefault(part)]))
     : value.default
 
-const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))
+const findValue = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : findDefault(value))
 
 const comment = (text: string) => `# ${text}\n`
 
@@ -225,16 +225,16 @@ function partsYaml(name: string, { properties = {} }: Value): string {
 export const formatValuesYaml = (group: string): string =>
   Object.entries(values)
     .map(([name, value]) => {
-      const text = value.properties ? partsYaml(name, value) : canonicalYaml({ [name]: given(name, value, group) })
+      const text = value.properties ? partsYaml(name, value) : canonicalYaml({ [name]: findValue(name, value, group) })
       return `\n${comment(value.description)}${text}`
     })
     .join('')
 
-const closed = ({ properties, ...rest }: Value): object =>
-  properties ? { ...rest, additionalProperties: false, properties: mapped(properties) } : rest
+const closeObject = ({ properties, ...rest }: Value): object =>
+  properties ? { ...rest, additionalProperties: false, properties: mapValues(properties) } : rest
 
-const mapped = (some: Readonly<Record<string, Value>>) =>
-  Object.fromEntries(Object.entries(some).map(([name, value]) => [name, closed(value)]))
+const mapValues = (some: Readonly<Record<string, Value>>) =>
+  Object.fromEntries(Object.entries(some).map(([name, value]) => [name, closeObject(value)]))
 
 /** Returns the JSON Schema of the values, by which Helm refuses misspelt names and wrong types. */
 export const schema = (): string =>
@@ -245,7 +245,7 @@ export const schema = (): string =>
       type: 'object',
       additionalProperties: false,
       properties: {
-        ...mapped(values),
+        ...mapValues(values),
         global: { description: 'Values that Helm passes to every subchart.', type: 'object' },
       },
       // The same rule as the command's: a label must not grant anybody the nodes.
@@ -266,7 +266,7 @@ const rows = (some: Readonly<Record<string, Value>>, group: string, above = ''):
     value.properties
       ? rows(value.properties, group, `${above}${name}.`)
       : [
-          `| \`${above}${name}\` | ${cell(value.description)} | \`${cell(JSON.stringify(given(above + name, value, group)))}\` |`,
+          `| \`${above}${name}\` | ${cell(value.description)} | \`${cell(JSON.stringify(findValue(above + name, value, group)))}\` |`,
         ],
   )
 

@@ -121,7 +121,7 @@ export class Standalone {
     return this.#objects
   }
 
-  /** Returns what is wrong with the files: manifests that are not taken over, and fields that do nothing. */
+  /** Returns what is wrong with the files: manifests that are not applied, and fields that do nothing. */
   fileProblems(): readonly Problem[] {
     return this.#feed.findings
       .filter(({ severity }) => severity !== 'note')
@@ -203,7 +203,7 @@ export class Standalone {
         if (JSON.stringify(this.#pods.observations()) !== before) this.#isDirty = true
         if (!this.#isDirty && !this.#isClosed) this.#report(planned)
       } catch (error) {
-        // A fault of ours: running processes go on, and the next change tries again.
+        // A fault of ours: running processes continue, and the next change tries again.
         this.#options.show(this.#redact(`portico: ${(error as Error).stack ?? String(error)}`))
       }
     }

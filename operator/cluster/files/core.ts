@@ -29,15 +29,15 @@ export function checkMetadata(
     const message = generated ? 'must be set; generateName has no meaning in a file' : 'must be set'
     return [createError('NameMissing', '/metadata/name', message)]
   }
-  const explained = (pointer: string, message: string) => {
+  const explain = (pointer: string, message: string) => {
     const misreading = document.misreading(base + pointer)
     return misreading ? `${message} (${misreading})` : message
   }
   return [
-    ...checkName(metadata['name'], explained),
-    ...checkNamespace(metadata['namespace'], explained),
-    ...mapFindings('labels', metadata['labels'], explained),
-    ...mapFindings('annotations', metadata['annotations'], explained),
+    ...checkName(metadata['name'], explain),
+    ...checkNamespace(metadata['namespace'], explain),
+    ...mapFindings('labels', metadata['labels'], explain),
+    ...mapFindings('annotations', metadata['annotations'], explain),
   ]
 }
 

@@ -169,26 +169,29 @@ interface DocumentError {
 
 /** Returns a document's value, or null if it is empty or has errors, and the errors. */
 function readValue(document: Document.Parsed): { readonly value: unknown; readonly errors: readonly DocumentError[] } {
-  const failed = (errors: readonly DocumentError[]) => ({ value: null, errors })
+  const buildFailure = (errors: readonly DocumentError[]) => ({ value: null, errors })
   const start = document.range[0]
   if (document.errors.length > 0)
-    return failed(selectErrors(document).map(({ message, pos }) => ({ message: joinLines(message), offset: pos[0] })))
-  if (document.contents === null) return failed([])
+    return buildFailure(
+      selectErrors(document).map(({ message, pos }) => ({ message: joinLines(message), offset: pos[0] })),
+    )
+  if (document.contents === null) return buildFailure([])
   const key = findCollectionKey(document)
-  if (key !== undefined) return failed([{ message: COLLECTION_KEY, offset: key }])
+  if (key !== undefined) return buildFailure([{ message: COLLECTION_KEY, offset: key }])
   const aliases = aliasProblem(document, MOST_ALIASES)
-  if (aliases !== undefined) return failed([{ message: aliases, offset: start }])
+  if (aliases !== undefined) return buildFailure([{ message: aliases, offset: start }])
   let value: unknown
   try {
     value = document.toJS({ maxAliasCount: MOST_ALIASES })
   } catch (error) {
-    return failed([{ message: joinLines((error as Error).message), offset: start }])
+    return buildFailure([{ message: joinLines((error as Error).message), offset: start }])
   }
-  if (value === null) return failed([])
+  if (value === null) return buildFailure([])
   const tooMuch = findExcess(value)
-  if (tooMuch !== undefined) return failed([{ message: tooMuch, offset: start }])
+  if (tooMuch !== undefined) return buildFailure([{ message: tooMuch, offset: start }])
   const duplicates = duplicateKeys(document.contents).slice(0, MOST_ERRORS)
-  if (duplicates.length > 0) return failed(duplicates.map((offset) => ({ message: 'Map keys must be unique', offset })))
+  if (duplicates.length > 0)
+    return buildFailure(duplicates.map((offset) => ({ message: 'Map keys must be unique', offset })))
   return { value, errors: [] }
 }
 

@@ -1,4 +1,4 @@
-import { applyDefaults, kindNamed, unsupportedFields, validateObject } from '../../../crds/index.ts'
+import { applyDefaults, findKind, unsupportedFields, validateObject } from '../../../crds/index.ts'
 import type { ClusterView, KubernetesObject, SecretPresence } from '../../model/view.ts'
 import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
@@ -22,7 +22,7 @@ function checkManifest(manifest: Manifest, group: string): readonly ManifestFind
 }
 
 function withDefaults(manifest: Manifest): Manifest {
-  const declaration = kindNamed(manifest.id.kind)
+  const declaration = findKind(manifest.id.kind)
   if (!declaration) return manifest
   return { ...manifest, object: applyDefaults(declaration, manifest.object) as KubernetesObject }
 }
@@ -45,7 +45,7 @@ export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifest
 /** Finds fields that are set but refused. */
 const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
   manifests.flatMap((manifest) => {
-    const declaration = kindNamed(manifest.id.kind)
+    const declaration = findKind(manifest.id.kind)
     const fields = declaration ? unsupportedFields(declaration, { spec: manifest.object['spec'] }) : []
     return fields.map(
       ({ pointer, reason }): ManifestFinding => ({

@@ -1,4 +1,4 @@
-import { kindNamed } from '../../../crds/index.ts'
+import { findKind } from '../../../crds/index.ts'
 import { createView, type NamedObservation, type NamedSources } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject, ObjectName } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
@@ -128,7 +128,7 @@ function placeProblems(object: KubernetesObject, problems: readonly Problem[]): 
 
 /** Returns the pointer of the object's first reference to another one. */
 function findReference(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
-  const found = kindNamed(object.kind)?.references.find(object['spec']) ?? []
+  const found = findKind(object.kind)?.references.find(object['spec']) ?? []
   const first = found.find((reference) => reference.kind === kind && reference.name === name)
   return first && `/spec${first.pointer}`
 }

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-import { formatApiVersion, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
+import { findKind, formatApiVersion, kinds, VERSION } from '../../../crds/index.ts'
 import { closest } from '../../../crds/settings/closest.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../model/view.ts'
@@ -195,7 +195,7 @@ export function readManifests(paths: readonly string[], group?: string): Manifes
   reading.load(found)
   const own = agreeOnGroup(
     reading.candidates.map(({ value }) => value),
-    (kind) => kindNamed(kind) !== undefined,
+    (kind) => findKind(kind) !== undefined,
     group,
   )
   for (const candidate of reading.candidates) reading.take(candidate, own)
@@ -239,7 +239,7 @@ function classify(object: Readonly<Record<string, unknown>>, group: OwnGroup, na
 }
 
 function classifyOwnGroup(apiVersion: string, kind: string, { name }: OwnGroup): Classified {
-  if (!kindNamed(kind)) {
+  if (!findKind(kind)) {
     const meant = closest(kind, Object.keys(kinds))
     return nothing(
       'error',
@@ -258,7 +258,7 @@ function classifyOwnGroup(apiVersion: string, kind: string, { name }: OwnGroup):
 }
 
 function classifyOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
-  if (!kindNamed(kind)) return nothing('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
+  if (!findKind(kind)) return nothing('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
   const name = parseGroup(apiVersion)
   if (name !== '' && !isGroup(name))
     return nothing(

@@ -75,13 +75,13 @@ export class ApiServer {
   async open(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}) {
     const started = performance.now()
     const verb = options.query?.['watch'] === true ? 'WATCH' : method
-    const answered = (code: string) => this.onAnswer?.(verb, code, (performance.now() - started) / 1000)
+    const reportAnswer = (code: string) => this.onAnswer?.(verb, code, (performance.now() - started) / 1000)
     try {
       const response = await this.#send(method, path, options)
-      answered(String(response.statusCode))
+      reportAnswer(String(response.statusCode))
       return response
     } catch (error) {
-      answered('error')
+      reportAnswer('error')
       throw error
     }
   }

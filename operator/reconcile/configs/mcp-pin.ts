@@ -155,20 +155,20 @@ function chooseStrictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
 function joinPins(pins: readonly MCPPin[]): Pins {
   const all = pins.map(({ spec }) => spec)
   const instructions = [...new Set(all.flatMap((spec) => spec.instructions?.digests ?? []))].sort()
-  const named = (list: 'tools' | 'prompts') =>
+  const mergeByName = (list: 'tools' | 'prompts') =>
     mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
-  const located = (list: 'resources' | 'pages') =>
+  const mergeByUri = (list: 'resources' | 'pages') =>
     mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
   const lists = {
-    tools: named('tools'),
-    prompts: named('prompts'),
-    resources: located('resources'),
+    tools: mergeByName('tools'),
+    prompts: mergeByName('prompts'),
+    resources: mergeByUri('resources'),
     resourceTemplates: mergeDigests(
       all.map((spec) =>
         (spec.resourceTemplates ?? []).map(({ uriTemplate, digests }) => [uriTemplate, digests] as const),
       ),
     ),
-    pages: located('pages'),
+    pages: mergeByUri('pages'),
     unlisted: chooseStrictest(all),
   }
   return {

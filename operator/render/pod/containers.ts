@@ -54,7 +54,7 @@ function formatVolumeName(prefix: string, name: string): string {
 
 const byVolume = (a: VolumeSource, b: VolumeSource) => (a.volume < b.volume ? -1 : 1)
 
-/** The lifetime of a projected token. The kubelet renews it, and its readers read it anew each time. */
+/** The lifetime of a projected token. The kubelet renews it, and its readers read it again each time. */
 const TOKEN_SECONDS = 3600
 
 /** Builds the volume with the API server's CA, this pod's token for it and, for client libraries, the namespace. */

@@ -106,7 +106,7 @@ export class CertificateKeeper {
 
   /** Returns false if another try is due soon. */
   async #check(): Promise<boolean> {
-    const kept = await this.#kept()
+    const kept = await this.#readSecret()
     if (!kept) return false
     let failure: Error | undefined
     try {
@@ -122,7 +122,7 @@ export class CertificateKeeper {
   }
 
   /** Reads the Secret and renews its certificate if due. Returns nothing if another replica has just done so. */
-  async #kept(): Promise<Kept | undefined> {
+  async #readSecret(): Promise<Kept | undefined> {
     const { api, namespace, name, now = Date.now, log } = this.#options
     const host = `${name}.${namespace}.svc`
     const secret = await api.get<KubernetesObject & { data?: Record<string, string> }>(SECRETS, namespace, name)

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { kindNamed, kinds } from '../../../crds/index.ts'
+import { findKind, kinds } from '../../../crds/index.ts'
 import { byText, createObjectIndex, type ObjectName } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
@@ -118,7 +118,7 @@ export class Reviewer {
     const found = isDeletion ? oldObject : object
     if (!isRecord(found) || !isRecord(found['metadata']) || !isRecord(found['spec'])) return undefined
     const { apiVersion, kind, metadata } = found
-    if (!isText(kind) || !kindNamed(kind) || apiVersion !== `${context.group}/${VERSION}`) return undefined
+    if (!isText(kind) || !findKind(kind) || apiVersion !== `${context.group}/${VERSION}`) return undefined
     const { name, namespace, deletionTimestamp } = metadata as Unknown
     if (!isText(name) || !isText(namespace) || deletionTimestamp !== undefined) return undefined
     if (namespaces.length > 0 && !namespaces.includes(namespace)) return undefined

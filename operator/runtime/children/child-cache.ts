@@ -54,7 +54,7 @@ export class ChildCache {
   written(object: KubernetesObject): void {
     const { kind, metadata } = object
     const told = this.#told.get(formatScope(kind, metadata.namespace)) ?? this.#told.get(formatScope(kind))
-    if (!isBefore(metadata.resourceVersion, told)) this.#set(formatObjectKey(object), keptChild(object))
+    if (!isBefore(metadata.resourceVersion, told)) this.#set(formatObjectKey(object), trimChild(object))
     this.#onChange(object)
   }
 
@@ -159,7 +159,7 @@ const KEPT_OF_SPEC = [
 ] as const
 
 /** Drops the parts of `managedFields` that nobody reads. Changes the object that it gets. */
-export function keptChild(object: KubernetesObject): KubernetesObject {
+export function trimChild(object: KubernetesObject): KubernetesObject {
   const metadata = object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
   if (metadata.managedFields !== undefined) metadata.managedFields = trimEntries(object)
   return object

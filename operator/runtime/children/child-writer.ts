@@ -3,7 +3,7 @@ import { childResource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
 import { isNamespaceGoing, NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
-import { type ChildCache, dropContents, keptChild } from './child-cache.ts'
+import { type ChildCache, dropContents, trimChild } from './child-cache.ts'
 import { type ChildProblem, describeMissingResource, formatTitle } from './child-problem.ts'
 import {
   conflictingFields,
@@ -213,7 +213,7 @@ export class ChildWriter {
     if (isReplaced && keepsPods(desired, live)) await api.removeAlone(resource, namespace, name, live.metadata.uid)
     else if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
-    const written = keptChild(
+    const written = trimChild(
       await api.apply(resource, addPreconditions(desired, isReplaced ? undefined : live), MANAGER),
     )
     if (live)

@@ -116,7 +116,7 @@ export abstract class BaseOperator extends Operator {
     try {
       await this.api.apply(resource, object, FINALIZER_MANAGER)
     } catch (error) {
-      // The object is gone, or another one has its name. Without the uid an apply would create it anew.
+      // The object is gone, or another one has its name. Without the uid an apply would create it again.
       if (!isNotFound(error) && !(error instanceof ApiError && error.status === 409)) throw error
     }
   }

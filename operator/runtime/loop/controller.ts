@@ -5,7 +5,7 @@ import { Reviewer } from '../admission/reviewer.ts'
 import { releaseAll } from '../removal/release.ts'
 import { type Removal, RightsKeeper } from '../removal/removal.ts'
 import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
-import { keptObject, kindStore } from '../watch/kind-store.ts'
+import { kindStore, trimObject } from '../watch/kind-store.ts'
 import { BaseOperator, type OnObject } from './base-operator.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { createParts, type Parts, type PartsSettings } from './parts.ts'
@@ -150,7 +150,7 @@ export class PorticoOperator extends BaseOperator {
     const { isEcho } = reconciler
     const onChange: typeof due.wake = (dependency) => due.wake(dependency)
     const createStore = () => kindStore({ world, kind: resource.kind, log, onChange, isEcho, onObject })
-    watches.add({ resource, keep: keptObject, createStore })
+    watches.add({ resource, keep: trimObject, createStore })
   }
 
   #managedObjects(): readonly KubernetesObject[] {

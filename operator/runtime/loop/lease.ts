@@ -85,7 +85,7 @@ export class LeaderElection {
     }
   }
 
-  /** Tries once to acquire or renew the lease. A leader goes on until the renewal deadline. */
+  /** Tries once to acquire or renew the lease. A leader continues until the renewal deadline. */
   async #attempt(): Promise<void> {
     const startedAt = readMonotonicTime()
     try {

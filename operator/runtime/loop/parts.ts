@@ -8,7 +8,7 @@ import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { isOfInstallation } from '../../render/object/object.ts'
 import { Checks } from '../checks/checks.ts'
 import { Applier } from '../children/applier.ts'
-import { keptChild } from '../children/child-cache.ts'
+import { trimChild } from '../children/child-cache.ts'
 import { isGoneOwner } from '../children/ownership.ts'
 import { Observers } from '../pods/observers.ts'
 import { trimPod } from '../pods/pod-cache.ts'
@@ -135,7 +135,7 @@ function watchChildren(watches: Watches, { children, pods }: Observers): void {
   for (const resource of childKinds) {
     const createStore = (namespace?: string) => children.store(resource.kind, namespace)
     const isOptional = resource.wayOut !== undefined
-    watches.add({ resource, isOptional, labelSelector: MANAGED, keep: keptChild, createStore })
+    watches.add({ resource, isOptional, labelSelector: MANAGED, keep: trimChild, createStore })
   }
   watches.add({
     resource: PODS,

@@ -52,7 +52,7 @@ const CHECKING: Outcome = { again: false }
 /** The status codes of a write that can't succeed as it is. */
 const REFUSED = new Set([400, 403, 422])
 
-/** The number of times a reconcile starts anew because its input has changed meanwhile. */
+/** The number of times a reconcile starts again because its input has changed meanwhile. */
 const ROUNDS = 8
 
 const HELD: Applied = { problems: [], isChanged: false }
@@ -86,7 +86,7 @@ export class Reconciler {
   /** Tells whether a change of an object is only our own write of its status. */
   readonly isEcho = (object: KubernetesObject): boolean => this.#status.isEcho(object)
 
-  /** Reconciles one object once. Returns nothing if it must start anew, unless it is the last time. */
+  /** Reconciles one object once. Returns nothing if it must start again, unless it is the last time. */
   async #bring(key: string, object: KubernetesObject, due: Due, isLast: boolean): Promise<Outcome | undefined> {
     const made = await this.#plan(key, object)
     if (made === undefined) return CHECKING
@@ -97,7 +97,7 @@ export class Reconciler {
     try {
       return await this.#settle(key, object, { made, unheld }, isLast ? undefined : due)
     } catch (error) {
-      // The object is deleted with its namespace. If both are created anew, it is reconciled again.
+      // The object is deleted with its namespace. If both are created again, it is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
       throw error
     }

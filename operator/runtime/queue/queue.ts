@@ -106,7 +106,7 @@ export class KeyedQueue {
     return Promise.resolve(key)
   }
 
-  /** Settles all additions of a key until now: its worker is about to read everything anew. */
+  /** Settles all additions of a key until now: its worker is about to read everything again. */
   seen(key: string): void {
     this.#dirty.delete(key)
   }

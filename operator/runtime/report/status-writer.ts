@@ -6,7 +6,7 @@ import type { KubernetesObject, World } from '../../model/index.ts'
 import { lacksStatus, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
-import { hasSameFinalizers, isOwnAffair, keptObject } from '../watch/kind-store.ts'
+import { hasSameFinalizers, isOwnAffair, trimObject } from '../watch/kind-store.ts'
 import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
 import { type EventRecorder, findCondition, LastingWarnings } from './event-recorder.ts'
 
@@ -118,7 +118,7 @@ export class StatusWriter {
           { op: 'add', path: '/status', value: status },
         ],
       })
-      const written = keptObject(answer)
+      const written = trimObject(answer)
       // The watch must still deliver any other change of the object.
       const isKnown = world.objects.get(object.kind, namespace, name) === object
       if (isKnown && isOwnAffair(object, written) && hasSameFinalizers(object, written)) world.objects.put(written)

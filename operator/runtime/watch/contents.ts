@@ -29,7 +29,7 @@ interface ContentOptions<T> {
 
 export type Contents = ReadonlyMap<string, ReferencedContent<unknown>>
 
-/** The number of times a read starts anew because its input has changed meanwhile. */
+/** The number of times a read starts again because its input has changed meanwhile. */
 const ROUNDS = 8
 
 interface ContentsOptions {
@@ -151,19 +151,19 @@ function readPresence({ data = {}, metadata }: ContentObject, key: Buffer | unde
 /** Adds the metadata watches of Secrets and ConfigMaps. Returns the readers of referenced ones by kind. */
 export function watchContents(options: ContentsOptions): Contents {
   const { api, world, watches } = options
-  const shared = (kind: string) => ({
+  const buildOptions = (kind: string) => ({
     api,
     isWanted: (namespace: string, name: string) => options.isWanted(onObject(kind, namespace, name)),
     onChange: (namespace: string, name: string) => options.onChange(onObject(kind, namespace, name)),
   })
   const secrets = new ReferencedContent({
-    ...shared('Secret'),
+    ...buildOptions('Secret'),
     resource: SECRETS,
     into: world.secrets,
     project: async (object) => readPresence(object, await options.revisionKey()),
   })
   const configMaps = new ReferencedContent({
-    ...shared('ConfigMap'),
+    ...buildOptions('ConfigMap'),
     resource: CONFIG_MAPS,
     into: world.configMaps,
     project: ({ data = {} }: ContentObject) => ({ data }),

@@ -18,7 +18,7 @@ export const hasSameFinalizers = (a: KubernetesObject, b: KubernetesObject): boo
   canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
 
 /** Drops `managedFields` from an object of one of our kinds: nobody reads them, and they are half of it. */
-export function keptObject(object: KubernetesObject): KubernetesObject {
+export function trimObject(object: KubernetesObject): KubernetesObject {
   delete (object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }).managedFields
   return object
 }

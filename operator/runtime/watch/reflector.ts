@@ -183,7 +183,7 @@ export class Reflector {
     this.metrics.lists++
     this.metrics.lastSeen = this.#listedAt = Date.now()
     this.#absentSince = undefined
-    // A thousand objects that come at once must not hold up probes, the lease and admission.
+    // A thousand objects that come at once must not delay probes, the lease and admission.
     const steps = store.replace(objects, version)
     if (steps) await stepwise(steps)
     this.#resourceVersion = version
@@ -215,7 +215,7 @@ export class Reflector {
    */
   #absent(): void {
     this.#absentSince ??= Date.now()
-    // A CRD that is installed again counts its versions anew.
+    // A CRD that is installed again counts its versions again.
     this.#resourceVersion = undefined
     if (this.#hasSynced && Date.now() - this.#absentSince < ABSENT_AFTER) return
     const steps = this.#options.store.replace([], '')

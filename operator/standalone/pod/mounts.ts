@@ -83,7 +83,7 @@ const same = (file: string, content: Buffer) => {
   try {
     return readFileSync(file).equals(content)
   } catch {
-    // The file doesn't exist or isn't readable, so it is written anew.
+    // The file doesn't exist or isn't readable, so it is written again.
     return false
   }
 }

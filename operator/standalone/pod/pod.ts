@@ -87,7 +87,7 @@ export function splitContainers(pod: PodSpec) {
 const find = (objects: readonly CoreObject[], namespace: string, name: string): Values | undefined =>
   objects.find((object) => object.namespace === namespace && object.name === name)?.values
 
-const rendered = (children: readonly KubernetesObject[], name: string): Values | undefined => {
+const findRendered = (children: readonly KubernetesObject[], name: string): Values | undefined => {
   const child = children.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === name)
   const content = child?.['data'] as Record<string, string> | undefined
   return content && new Map(Object.entries(content).map(([key, value]) => [key, Buffer.from(value)]))
@@ -102,7 +102,7 @@ export function collectSources(
     namespace: owner.namespace,
     pod: owner.name,
     secret: (name) => find(files.secrets, owner.namespace, name),
-    configMap: (name) => rendered(children, name) ?? find(files.configMaps, owner.namespace, name),
+    configMap: (name) => findRendered(children, name) ?? find(files.configMaps, owner.namespace, name),
   }
 }
 

@@ -117,7 +117,7 @@ export class RunningPod {
     return true
   }
 
-  /** Records why the pod isn't available. Running processes go on. */
+  /** Records why the pod isn't available. Running processes continue. */
   block(reason: string, message: string): void {
     this.#blocked = { reason, message }
   }

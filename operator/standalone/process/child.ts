@@ -34,7 +34,7 @@ const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
 /** A process that ran this long restarts without a pause. */
 const STEADY_MS = 60_000
-/** A process that doesn't answer for this long is a problem. The probes go on. */
+/** A process that doesn't answer for this long is a problem. The probes continue. */
 const START_TIMEOUT_MS = 30_000
 const GRACE_MS = 4_000
 /** The number of lines that are kept. Those that say why the process ended are reported. */
