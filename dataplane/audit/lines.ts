@@ -29,7 +29,7 @@ export class AuditLines implements AuditLog {
   readonly #without: ReadonlySet<string>
   readonly #trusted: BlockList | undefined
   readonly #subjects: Subjects
-  readonly #agents = new KeptTexts(cleanedAgent)
+  readonly #agents = new KeptTexts(cleanAgent)
   readonly #values = new KeptTexts(cleanedText)
   readonly #digests = new KeptTexts(digestSession)
   #writtenAt = 0
@@ -125,7 +125,7 @@ export class AuditLines implements AuditLog {
 /** Returns a digest that tells sessions apart and can't be used as a session id. */
 const digestSession = (session: string): string => hash('sha256', session, 'base64url').slice(0, DIGEST)
 
-const cleanedAgent = (text: string): string => JSON.stringify(withoutCredentials(text))
+const cleanAgent = (text: string): string => JSON.stringify(withoutCredentials(text))
 
 const cleanedText = (text: string): string => JSON.stringify(withoutUrlSecrets(withoutCredentials(text)))
 

@@ -23,7 +23,7 @@ interface Masked {
  * for what it masks.
  */
 export function maskedJson(json: string, maxBytes: number): Masked {
-  const { text, isWhole } = scanned(json, maxBytes, 0) ?? maskAsWords(json, maxBytes)
+  const { text, isWhole } = scanPart(json, maxBytes, 0) ?? maskAsWords(json, maxBytes)
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return { text, isCut: !isWhole }
   // A character that the cut splits is left out.
@@ -44,7 +44,7 @@ function maskAsWords(text: string, most: number): Part {
  * Masks a JSON text, or its beginning, up to `most` characters. Returns undefined if it is not JSON. `depth`: texts in
  * texts.
  */
-function scanned(json: string, most: number, depth: number): Part | undefined {
+function scanPart(json: string, most: number, depth: number): Part | undefined {
   let text = ''
   let at = 0
   while (at < json.length && text.length <= most) {
@@ -79,16 +79,16 @@ function stringAt(
   const colon = skipSpace(json, end)
   const name = json[colon] === ':' ? json.slice(start, Math.min(end, start + LOOK_AHEAD)) : undefined
   if (name !== undefined && isSecret(name))
-    return { text: `${maskedString(name, depth)}:"${REDACTED}"`, end: endOfValue(json, skipSpace(json, colon + 1)) }
+    return { text: `${maskString(name, depth)}:"${REDACTED}"`, end: endOfValue(json, skipSpace(json, colon + 1)) }
   // Two adjacent strings: what looked like their quotes is something else.
   if (json[end] === '"') return undefined
   const read = Math.min(end, start + most + LOOK_AHEAD)
-  return { text: maskedString(json.slice(start, read), depth), end: read < end ? undefined : end }
+  return { text: maskString(json.slice(start, read), depth), end: read < end ? undefined : end }
 }
 
-function maskedString(literal: string, depth: number): string {
-  const whole = parsed(literal)
-  const text = whole ?? parsed(`${literal}"`) ?? parsed(`${literal.replace(CUT_ESCAPE, '')}"`)
+function maskString(literal: string, depth: number): string {
+  const whole = parseLiteral(literal)
+  const text = whole ?? parseLiteral(`${literal}"`) ?? parseLiteral(`${literal.replace(CUT_ESCAPE, '')}"`)
   // JSON does not allow this string: it is masked as written.
   if (text === undefined) return maskedText(literal)
   const masked = maskedValue(text, depth)
@@ -100,12 +100,12 @@ function maskedString(literal: string, depth: number): string {
 function maskedValue(text: string, depth: number): string {
   const first = text[skipSpace(text, 0)]
   const isJson = depth < DEEPEST && (first === '{' || first === '[' || first === '"')
-  return (isJson ? scanned(text, Number.POSITIVE_INFINITY, depth + 1)?.text : undefined) ?? maskedText(text)
+  return (isJson ? scanPart(text, Number.POSITIVE_INFINITY, depth + 1)?.text : undefined) ?? maskedText(text)
 }
 
 const maskedText = (text: string): string => maskedWords(withoutUrlSecrets(withoutCredentials(text)))
 
-function parsed(literal: string): string | undefined {
+function parseLiteral(literal: string): string | undefined {
   try {
     return JSON.parse(literal) as string
   } catch {
@@ -116,7 +116,7 @@ function parsed(literal: string): string | undefined {
 /** Tells whether the name of a member (JSON text, escaped in any way) sounds like a secret. */
 function isSecret(name: string): boolean {
   if (!name.includes('\\')) return soundsSecret(name)
-  const text = parsed(name)
+  const text = parseLiteral(name)
   return text === undefined || soundsSecret(text)
 }
 

@@ -33,7 +33,7 @@ export function maskedWords(text: string): string {
     const end = isTag ? endOfElement(plain, start) : endOfValue(plain, start, separator[1] !== '')
     SECRETS.lastIndex = end
     if (plain.slice(start, end).trim() === '') continue
-    masked += `${plain.slice(written, start)}${quoted(plain, start)}`
+    masked += `${plain.slice(written, start)}${readQuoted(plain, start)}`
     written = end
   }
   return masked + plain.slice(written)
@@ -46,7 +46,7 @@ function findEnd(pattern: RegExp, text: string, start: number): number {
 }
 
 /** Returns the mask for a value, in the value's own quotes. */
-function quoted(text: string, start: number): string {
+function readQuoted(text: string, start: number): string {
   QUOTE.lastIndex = start
   const quote = QUOTE.exec(text)?.[0] ?? ''
   return quote + REDACTED + quote

@@ -1,12 +1,12 @@
 import { authServerSettings, storageType } from '../../crds/settings/auth/auth-server.ts'
 import { upstreamProviders } from '../../crds/settings/auth/upstream.ts'
 import { upstreamFilter } from '../../crds/settings/auth/upstream-filter.ts'
-import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { asFile, extend } from '../../crds/settings/file-form.ts'
 import { list, object, type Static, scope, Type, text, url } from '../../crds/settings/schema.ts'
 import { cluster } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
 
-export const authServer = extended(asFile(authServerSettings), {
+export const authServer = extend(asFile(authServerSettings), {
   // The field's default makes it always present.
   upstreamProviders: asFile(upstreamProviders('gateway')),
   allowedAudiences: Type.Optional(

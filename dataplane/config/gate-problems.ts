@@ -40,7 +40,7 @@ export function gateProblems(gate: CatalogGateStatus | null): readonly GateProbl
       : [
           [
             mode === 'enforce' ? 'MembersWithheld' : 'Reported',
-            `${withheld.length} not approved: ${named(withheld)}`,
+            `${withheld.length} not approved: ${formatNames(withheld)}`,
           ] as const,
         ]),
   ]
@@ -49,7 +49,7 @@ export function gateProblems(gate: CatalogGateStatus | null): readonly GateProbl
 type Members = CatalogGateStatus['members']
 
 /** Returns the names of members with their reasons. */
-function named(members: Members): string {
+function formatNames(members: Members): string {
   const texts = members.slice(0, MOST_NAMED).map(({ name, reason, detail }) => {
     const why = detail === null ? reason : `${reason} (${detail})`
     return `${JSON.stringify(name)}: ${why}`

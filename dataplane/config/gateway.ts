@@ -4,7 +4,7 @@ import { servedAuthz } from '../../crds/settings/auth/authz.ts'
 import { dpop } from '../../crds/settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../../crds/settings/auth/scope-rules.ts'
 import { DIGEST_PATTERN } from '../../crds/settings/definition-digest.ts'
-import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { asFile, extend } from '../../crds/settings/file-form.ts'
 import { aggregation } from '../../crds/settings/gateway/aggregation.ts'
 import { catalogGate } from '../../crds/settings/gateway/catalog-gate.ts'
 import { cors } from '../../crds/settings/gateway/cors.ts'
@@ -190,7 +190,7 @@ const backend = Type.Object(
   strict,
 )
 
-const failures = extended(asFile(failureHandling), {
+const failures = extend(asFile(failureHandling), {
   // The file keeps listing the backends that answer; the specification sets the kind's default.
   partialFailureMode: Type.Optional(
     choice('gateway', 'Whether a list fails when one backend fails.', ['fail', 'best_effort'], {
@@ -216,11 +216,11 @@ const gateMember = Type.Object(
 )
 
 const gateInFile = asFile(catalogGate)
-const gateRegistry = extended(gateInFile.properties.registries.items, {
+const gateRegistry = extend(gateInFile.properties.registries.items, {
   url: url('gateway', 'Base URL of the registry server.'),
 })
 
-const gate = extended(gateInFile, {
+const gate = extend(gateInFile, {
   registries: Type.Optional({ ...gateInFile.properties.registries, items: gateRegistry } as unknown as TArray<
     typeof gateRegistry
   >),

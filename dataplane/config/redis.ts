@@ -1,11 +1,11 @@
-import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { asFile, extend } from '../../crds/settings/file-form.ts'
 import { databaseNumber, hostAndPort, masterName, redisConnection, redisUser } from '../../crds/settings/redis.ts'
 import { choice, list, type Static, Type } from '../../crds/settings/schema.ts'
 
 const { usernameFile, passwordFile } = asFile(redisUser).properties
 
 /** The connection to Redis: one server, a Cluster by some of its nodes, or the master that Sentinel names. */
-export const redisSettings = extended(asFile(redisConnection), {
+export const redisSettings = extend(asFile(redisConnection), {
   mode: Type.Optional(
     choice('gateway', 'The kind of server at the addresses.', ['standalone', 'cluster', 'sentinel'], {
       default: 'standalone',

@@ -1,5 +1,5 @@
 import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
-import { asFile, extended, filePath, withoutFiles } from '../../crds/settings/file-form.ts'
+import { asFile, extend, filePath, withoutFiles } from '../../crds/settings/file-form.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { auth, registry, registryConfig } from '../../crds/settings/registry/registry-config.ts'
 import { namespaces, SOURCE_KINDS, source } from '../../crds/settings/registry/registry-source.ts'
@@ -39,9 +39,9 @@ const apiServer = object('The API server; absent: that of the pod this runs in.'
   caFile: filePath('registry', 'PEM file of trusted CAs.', 'trust'),
 })
 
-export const sourceSchema = extended(asFile(source), {
+export const sourceSchema = extend(asFile(source), {
   api: Type.Optional(
-    extended(api, {
+    extend(api, {
       headersFile: Type.Optional(
         filePath('registry', 'File of headers that are sent along, one `Name: value` a line.'),
       ),
@@ -49,10 +49,10 @@ export const sourceSchema = extended(asFile(source), {
   ),
   // A `file` source may be of any length; text in a file is bounded only by that of a body (`limits.bodyBytes`).
   file: Type.Optional(
-    extended(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
+    extend(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
   ),
   kubernetes: Type.Optional(
-    extended(kubernetes, {
+    extend(kubernetes, {
       namespaces: asFile(namespaces),
       group: Type.Optional(
         text('registry', 'API group of the kinds and prefix of their annotations; absent: portico.dev.', {
@@ -68,7 +68,7 @@ export const sourceSchema = extended(asFile(source), {
 /** The schema of a source in the admin API, which must not name files of this machine. */
 export const apiSourceSchema = withoutFiles(sourceSchema)
 
-export const registrySchema = extended(asFile(registry), {
+export const registrySchema = extend(asFile(registry), {
   // The list is no set: the rules report which source is there twice.
   sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { min: 1, max: MOST_NAMED }),
 })
@@ -82,7 +82,7 @@ export const registryConfigSchema = object('The configuration of a registry.', {
   auth: asFile(auth),
   allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
   database: Type.Optional(
-    extended(database, {
+    extend(database, {
       url: Type.Optional(
         text('registry', 'Connection URL; a password is better in a file.', {
           max: limits.url,

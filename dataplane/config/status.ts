@@ -243,7 +243,7 @@ const reportedSource = Type.Object({
   leftOut: Type.Optional(source.properties.leftOut),
 })
 
-/** The part of a backend that tells of its definitions; absent if the backend has no pins. */
+/** The report on a backend’s definitions; absent if the backend has no pins. */
 const reportedDefinitions = Type.Object({
   name: backend.properties.name,
   definitions: Type.Object({

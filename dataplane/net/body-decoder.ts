@@ -102,16 +102,16 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
     body.share.release(held)
     held = 0
   }
-  const failed = (error: Error) => {
+  const onFailure = (error: Error) => {
     if (isOver) return
     over()
     body.failed(error)
   }
-  const received = (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     // The window fills as the body grows.
     const more = Math.min(chunk.length, window - held)
     if (more > 0 && !body.share.tryTake(more)) {
-      failed(new UndecodableBody('there is no memory to decode the answer'))
+      onFailure(new UndecodableBody('there is no memory to decode the answer'))
       return
     }
     held += more
@@ -121,12 +121,12 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
     streams = streamsFor(encodings, first)
     streams[0]?.on('drain', () => isOver || body.drained())
     for (const [index, stream] of streams.entries()) {
-      stream.on('error', (error) => failed(undecodable(error)))
+      stream.on('error', (error) => onFailure(undecodable(error)))
       const next = streams[index + 1]
       if (next !== undefined) stream.pipe(next)
     }
     const last = streams.at(-1)
-    last?.on('data', (chunk: Buffer) => isOver || received(chunk))
+    last?.on('data', (chunk: Buffer) => isOver || onData(chunk))
     last?.on('end', () => {
       if (isOver) return
       over()

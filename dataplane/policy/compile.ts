@@ -38,9 +38,9 @@ export function compileOnce(source: PolicySource): Compiled {
 }
 
 /** Compiles policies and entities. Throws a PolicyError with all problems. */
-export const compile = (source: PolicySource): Compiled => atOnce(compiling(source))
+export const compile = (source: PolicySource): Compiled => atOnce(compileInSteps(source))
 
-function* compiling(source: PolicySource): Steps<Compiled> {
+function* compileInSteps(source: PolicySource): Steps<Compiled> {
   const problems: ValueFinding[] = []
   const entities = yield* collect(problems, readingEntities(source.entitiesJson ?? '[]'))
   const policies = (yield* collect(problems, policiesOf(source.policies))) ?? []
@@ -48,7 +48,7 @@ function* compiling(source: PolicySource): Steps<Compiled> {
   if (!GROUP_TYPE.test(groupEntityType) || OWN_TYPES.has(groupEntityType))
     problems.push({ pointer: '/groupEntityType', message: 'must be an entity type that has no other meaning here' })
   problems.push(...policies.flatMap((policy) => findProblems(policy, entities?.mentioned ?? new Set())))
-  if (problems.length === 0) yield* collect(problems, loading(policies))
+  if (problems.length === 0) yield* collect(problems, loadInSteps(policies))
   if (problems.length > 0 || entities === undefined) throw new PolicyError(problems)
   const reads = joinReads(policies.map(({ mentions }) => mentions))
   const inPolicies = new Set(policies.flatMap(({ mentions }) => [...mentions.entities]))
@@ -132,7 +132,7 @@ export const policyProblemsStepwise = (source: PolicySource): Promise<readonly V
 
 function* findingProblems(source: PolicySource): Steps<readonly ValueFinding[]> {
   try {
-    checked.set(source, yield* compiling(source))
+    checked.set(source, yield* compileInSteps(source))
     return []
   } catch (error) {
     if (error instanceof PolicyError) return error.problems
@@ -144,7 +144,7 @@ function* findingProblems(source: PolicySource): Steps<readonly ValueFinding[]> 
 const AT_ONCE = 16 * 1024
 
 /** Loads policies into the engine as sets. Throws a PolicyError if the engine refuses them. */
-function* loading(policies: readonly PolicyText[]): Steps<void> {
+function* loadInSteps(policies: readonly PolicyText[]): Steps<void> {
   let batch: PolicyText[] = []
   let size = 0
   for (const policy of policies) {

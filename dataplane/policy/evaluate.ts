@@ -13,7 +13,7 @@ export interface Evaluated {
 }
 
 /** Compiles a policy; undefined if it has unsupported parts. */
-export function evaluated({ effect, principal, action, resource, conditions }: PolicyJson): Evaluated | undefined {
+export function toEvaluated({ effect, principal, action, resource, conditions }: PolicyJson): Evaluated | undefined {
   try {
     const parts = [
       scope(principal, (request) => request.principal),
@@ -45,13 +45,14 @@ function scope(constraint: unknown, of: (request: DecisionRequest) => Entity): A
     case 'All':
       return () => true
     case '==': {
-      const { key } = scoped(entity)
+      const { key } = parseScope(entity)
       return (request) => of(request).key === key
     }
     case 'in':
-      return isBelow(Array.isArray(entities) ? entities.map(scoped) : [scoped(entity)])
+      return isBelow(Array.isArray(entities) ? entities.map(parseScope) : [parseScope(entity)])
     case 'is': {
-      const isBelowToo = above === undefined ? () => true : isBelow([scoped(isObject(above) ? above['entity'] : above)])
+      const isBelowToo =
+        above === undefined ? () => true : isBelow([parseScope(isObject(above) ? above['entity'] : above)])
       return (request) => of(request).type === type && isBelowToo(request)
     }
     default:
@@ -60,7 +61,7 @@ function scope(constraint: unknown, of: (request: DecisionRequest) => Entity): A
 }
 
 /** Returns the entity of a scope, which may be plain or escaped. */
-const scoped = (value: unknown): Entity =>
+const parseScope = (value: unknown): Entity =>
   readEntity(isObject(value) && isObject(value['__entity']) ? value['__entity'] : value)
 
 /**
@@ -149,12 +150,12 @@ function has(values: readonly Value[], wanted: Value): boolean {
 }
 
 /** Tells for each element of the right set whether it is in the left one. */
-function found(left: Value, right: Value): readonly boolean[] {
+function containsEach(left: Value, right: Value): readonly boolean[] {
   const values = elements(left)
   return elements(right).map((one) => has(values, one))
 }
 
-const named = (name: unknown): string => {
+const requireName = (name: unknown): string => {
   if (typeof name !== 'string') throw new Unsupported('a path of attributes')
   return name
 }
@@ -261,15 +262,15 @@ const operators: Readonly<Record<string, Compile>> = {
   '>=': both((left, right) => long(left) >= long(right)),
   in: both(isIn),
   contains: both((left, right) => has(elements(left), right)),
-  containsAll: both((left, right) => found(left, right).every((one) => one)),
-  containsAny: both((left, right) => found(left, right).includes(true)),
+  containsAll: both((left, right) => containsEach(left, right).every((one) => one)),
+  containsAny: both((left, right) => containsEach(left, right).includes(true)),
   isEmpty: ({ arg }) => {
     const evaluate = compileExpression(arg)
     return (request) => elements(evaluate(request)).length === 0
   },
   is: (operand) => {
     const evaluate = compileExpression(operand['left'])
-    const type = named(operand['entity_type'])
+    const type = requireName(operand['entity_type'])
     const above = operand['in'] === undefined ? undefined : compileExpression(operand['in'])
     return (request) => {
       const value = entity(evaluate(request))
@@ -281,11 +282,11 @@ const operators: Readonly<Record<string, Compile>> = {
     return (request) => matches(text(evaluate(request)), parts)
   },
   has: ({ left, attr }) => {
-    const find = attribute(left, named(attr))
+    const find = attribute(left, requireName(attr))
     return (request) => find(request) !== undefined
   },
   '.': ({ left, attr }) => {
-    const find = attribute(left, named(attr))
+    const find = attribute(left, requireName(attr))
     return (request) => find(request) ?? unsure()
   },
 }

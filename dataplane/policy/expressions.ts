@@ -94,6 +94,6 @@ function findVariables(left: unknown, names: readonly string[]): readonly Variab
 }
 
 export const joinReads = (all: readonly Mentions[]): Reads => {
-  const joined = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
-  return { principal: joined('principal'), resource: joined('resource'), context: joined('context') }
+  const joinReads = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
+  return { principal: joinReads('principal'), resource: joinReads('resource'), context: joinReads('context') }
 }

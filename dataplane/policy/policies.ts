@@ -101,25 +101,25 @@ export class Policies {
 
   /** Returns the decision with the policies that allow or deny. */
   explain(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): Explanation {
-    const { allowed, reasons, errors, problem } = this.#explained(principal, subject, given)
+    const { allowed, reasons, errors, problem } = this.#explain(principal, subject, given)
     return {
       allowed,
       reason: problem ?? explainDecision(allowed, reasons.length, errors.length),
-      policies: reasons.map((name) => this.#named(name)),
-      errors: errors.map(({ policyId, message }) => ({ ...this.#named(policyId), message })),
+      policies: reasons.map((name) => this.#findPolicy(name)),
+      errors: errors.map(({ policyId, message }) => ({ ...this.#findPolicy(policyId), message })),
     }
   }
 
-  #explained(principal: Principal, subject: Subject, given: Arguments): Verdict {
+  #explain(principal: Principal, subject: Subject, given: Arguments): Verdict {
     const slice = this.#slices.of(subject)
     const read = readArguments(slice, given)
     const tooLong = subject.id.length > LONGEST_ID ? 'the name or URI is too long' : undefined
     const why = principal.problem ?? tooLong ?? (read instanceof UnsupportedValue ? read.message : undefined)
-    if (why !== undefined || read instanceof UnsupportedValue) return denied(why)
+    if (why !== undefined || read instanceof UnsupportedValue) return buildDenial(why)
     return this.#evaluate(slice, principal, subject, read ?? {})
   }
 
-  #named(name: string): NamedPolicy {
+  #findPolicy(name: string): NamedPolicy {
     const policy = this.#compiled.policies.find((one) => one.name === name)
     const { id, effect = 'permit', text = '' } = policy ?? {}
     return { policy: `policies/${name}`, ...(id === undefined ? {} : { id }), effect, text: firstLine(text) }
@@ -141,13 +141,13 @@ export class Policies {
     try {
       const input = this.#inputFor(principal, subject, given)
       const answer = slice.authorize(authorizationRequest(input, slice.reads, this.#compiled))
-      if (answer.type === 'failure') return denied(answer.errors.map(({ message }) => message).join('; '))
+      if (answer.type === 'failure') return buildDenial(answer.errors.map(({ message }) => message).join('; '))
       const { decision, diagnostics } = answer.response
       const errors = diagnostics.errors.map(({ policyId, error }) => ({ policyId, message: error.message }))
       // A policy with an evaluation error may be the one that forbids.
       return { allowed: decision === 'allow' && errors.length === 0, reasons: diagnostics.reason, errors }
     } catch (error) {
-      if (error instanceof EngineFault) return denied(error.message)
+      if (error instanceof EngineFault) return buildDenial(error.message)
       throw error
     }
   }
@@ -163,7 +163,7 @@ function readArguments(slice: Slice, given: Arguments): Given | undefined | Unsu
   }
 }
 
-const denied = (problem: string | undefined): Verdict => ({
+const buildDenial = (problem: string | undefined): Verdict => ({
   allowed: false,
   reasons: [],
   errors: [],

@@ -1,7 +1,7 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Steps } from '../../crds/settings/stepwise.ts'
 import { engine } from './engine.ts'
-import { type Evaluated, evaluated } from './evaluate.ts'
+import { type Evaluated, toEvaluated } from './evaluate.ts'
 import { DEEPEST, findMentions, formatKey, type Mentions, readUid } from './expressions.ts'
 
 export interface PolicyText {
@@ -25,7 +25,7 @@ const LONGEST_POLICY = 64 * 1024
 
 /** Reads the policies of one text. Without any it returns a message, with line and column if the parser gives them. */
 export function* readingPolicies(text: string, name: string): Steps<readonly PolicyText[] | string> {
-  const { depth, pieces } = lexed(text)
+  const { depth, pieces } = lex(text)
   if (depth > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`
   const long = pieces.find((piece) => piece.length > LONGEST_POLICY)
   if (long !== undefined) return `has more than ${LONGEST_POLICY} characters in one policy`
@@ -43,7 +43,7 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
   for (const [index, part] of parts.entries()) {
     const answer = engine.run((cedar) => cedar.policyToJson(part))
     yield
-    if (answer.type === 'failure') return answer.errors.map((error) => described(error, part)).join('; ')
+    if (answer.type === 'failure') return answer.errors.map((error) => describeError(error, part)).join('; ')
     policies.push(readPolicy(part, parts.length === 1 ? name : `${name}.${index + 1}`, answer.json))
     yield
   }
@@ -52,7 +52,7 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
 
 function syntaxProblem(text: string): string | undefined {
   const whole = engine.run((cedar) => cedar.policySetTextToParts(text))
-  return whole.type === 'failure' ? whole.errors.map((error) => described(error, text)).join('; ') : undefined
+  return whole.type === 'failure' ? whole.errors.map((error) => describeError(error, text)).join('; ') : undefined
 }
 
 function readPolicy(text: string, name: string, json: PolicyJson): PolicyText {
@@ -60,7 +60,7 @@ function readPolicy(text: string, name: string, json: PolicyJson): PolicyText {
   const { id, ...others } = annotations
   const only = { action: onlyOne(action), resource: onlyOne(resource) }
   const mentions = findMentions(json)
-  const parts = mentions.depth > DEEPEST ? undefined : evaluated(json)
+  const parts = mentions.depth > DEEPEST ? undefined : toEvaluated(json)
   return { name, text, effect, id, annotations: Object.keys(others), mentions, evaluated: parts, only }
 }
 
@@ -71,7 +71,7 @@ function onlyOne(scope: object): string | undefined {
 }
 
 /** Formats the parser's message with its place; the parser's offsets are in bytes. */
-function described({ message, sourceLocations: [place] = [] }: DetailedError, text: string): string {
+function describeError({ message, sourceLocations: [place] = [] }: DetailedError, text: string): string {
   const plain = message.replace(/^failed to parse polic(y|ies) from string: /, '')
   if (place === undefined) return plain
   const lines = Buffer.from(text).subarray(0, place.start).toString().split('\n')
@@ -87,7 +87,7 @@ const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{};]/gs
  * Returns the deepest nesting of brackets outside strings and comments, and the text split after each policy: the
  * engine sorts the policies of a whole text by their numbers as text.
  */
-function lexed(text: string): { readonly depth: number; readonly pieces: readonly string[] } {
+function lex(text: string): { readonly depth: number; readonly pieces: readonly string[] } {
   let deepest = 0
   let depth = 0
   let start = 0

@@ -50,12 +50,12 @@ function collectBody(incoming: IncomingMessage, limit: number, hold: HoldBytes):
     const chunks: Buffer[] = []
     let size = 0
     const done = () => {
-      incoming.off('data', received)
-      incoming.off('end', ended)
+      incoming.off('data', onData)
+      incoming.off('end', onEnd)
       incoming.off('error', brokeOff)
       incoming.off('close', brokeOff)
     }
-    const received = (chunk: Buffer) => {
+    const onData = (chunk: Buffer) => {
       size += chunk.length
       try {
         if (size > limit) throw tooLarge(limit)
@@ -67,7 +67,7 @@ function collectBody(incoming: IncomingMessage, limit: number, hold: HoldBytes):
         reject(error)
       }
     }
-    const ended = () => {
+    const onEnd = () => {
       done()
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks))
     }
@@ -75,11 +75,11 @@ function collectBody(incoming: IncomingMessage, limit: number, hold: HoldBytes):
       done()
       reject(new PublicError('invalid_request', { message: 'The body ended early.' }))
     }
-    incoming.on('data', received)
-    incoming.on('end', ended)
+    incoming.on('data', onData)
+    incoming.on('end', onEnd)
     incoming.on('error', brokeOff)
     incoming.on('close', brokeOff)
-    if (incoming.readableEnded) ended()
+    if (incoming.readableEnded) onEnd()
     else if (incoming.destroyed) brokeOff()
   })
 }
@@ -103,4 +103,5 @@ export function latin1(bytes: Buffer): string {
 }
 
 /** Returns the memory of bytes that are sent repeatedly, with their cached text. */
-export const keptBytes = ({ length }: Buffer): number => (length >= SMALL && length <= ONE_WRITE ? 2 * length : length)
+export const countKeptBytes = ({ length }: Buffer): number =>
+  length >= SMALL && length <= ONE_WRITE ? 2 * length : length

@@ -3,7 +3,7 @@ import { isCluster, type RedisClient, withRedis } from './redis.ts'
 
 /** The longest wait for a replica. It blocks the connection, so it is short. */
 const LONGEST_WAIT_MS = 100
-/** After a wait in vain there are no waits for this time. */
+/** After an unsuccessful wait there are no waits for this time. */
 const GIVEN_UP_MS = 5_000
 
 /**

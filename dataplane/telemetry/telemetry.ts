@@ -56,7 +56,7 @@ export class Telemetry {
     const { openTelemetry: settings, prometheus } = config.telemetry ?? {}
     const isSent = settings !== undefined && sends(settings)
     const sendsMetrics = isSent && settings.metrics?.enabled === true
-    const metrics = sendsMetrics || prometheus?.enabled === true ? await this.#measured() : undefined
+    const metrics = sendsMetrics || prometheus?.enabled === true ? await this.#loadMetrics() : undefined
     if (isSent) {
       const { Pipeline } = await import('./sdk/pipeline.ts')
       this.#pipeline = new Pipeline(settings, config, this.#options, sendsMetrics ? metrics?.all : undefined)
@@ -68,7 +68,7 @@ export class Telemetry {
     before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'closing the exporter failed'))
   }
 
-  async #measured(): Promise<OwnMetrics> {
+  async #loadMetrics(): Promise<OwnMetrics> {
     if (this.#metrics !== undefined) return this.#metrics
     const { OwnMetrics } = await import('./metrics/own.ts')
     const { role, measure } = this.#options

@@ -28,7 +28,7 @@ const LARGEST_DOCUMENT = 10 * 1024
 const SHORTEST_MS = 60_000
 const LONGEST_MS = 24 * 60 * 60_000
 /**
- * The time for which an expired document stays in use while its host is down, so that logged-in clients go on working.
+ * The time for which an expired document stays in use while its host is down, so that logged-in clients keep working.
  */
 const STALE_MS = 60 * 60_000
 /** The time for which an unusable document is not fetched again. It protects its host from floods. */

@@ -200,7 +200,7 @@ async function exchangeOnce(
     // An answer is not returned again once its grant has ended.
     if (text === undefined || (await parts.grants.find(grantId)) === undefined) return undefined
     const answer = sealer.open(text, bound)
-    // The token was exchanged for tokens with a different key or none. The login goes on with those.
+    // The token was exchanged for tokens with a different key or none. The login continues with those.
     if (answer === undefined) throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
     return answer
   }

@@ -101,13 +101,13 @@ export interface Done {
   readonly isSynthetic?: boolean
 }
 
-/** The login has failed, and the client is told. */
+/** The login has failed, and the client is informed. */
 export interface Failed {
   readonly kind: 'failed'
   readonly purpose: Purpose
   readonly uid: string
   readonly error: LoginError
-  /** Present if the provider is at fault. Users can't fix that, so a page shows it before the client is told. */
+  /** Present if the provider is at fault. Users can't fix that, so a page shows it before the client is informed. */
   readonly fault?: LoginFault
 }
 

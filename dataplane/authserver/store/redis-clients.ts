@@ -60,7 +60,7 @@ end`
  * Stores a client under its key and in the lists of new clients, by age. Beyond the limit it evicts the oldest client
  * of the largest holder, and beyond the bytes of a network the oldest client of that network. Returns 0 if there is no
  * room. It begins with the writes that take memory: a full Redis refuses a script at its first such write, and lets a
- * script that has already written go on. It deletes at most a hundred expired clients, since a call adds only one.
+ * script that has already written continue. It deletes at most a hundred expired clients, since a call adds only one.
  */
 const ADD = new RedisScript(`${HOLDERS}
 local name, text, now, ttl, fresh = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[7]

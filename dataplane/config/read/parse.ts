@@ -46,7 +46,7 @@ export function configParser<S extends TSchema>(
       ...violated.map(({ pointer, message }) => ({ pointer, message })),
       ...(check === undefined ? [] : acrossFields(value, violated, { violations, check })),
     ]
-    if (findings.length > 0) throw new ConfigError(located(findings, yaml ?? readYaml(text), file))
+    if (findings.length > 0) throw new ConfigError(locateFindings(findings, yaml ?? readYaml(text), file))
     return value as Static<S>
   }
 }
@@ -111,7 +111,7 @@ function putAt(root: unknown, pointer: string, value: unknown): boolean {
   return true
 }
 
-function located(
+function locateFindings(
   findings: readonly Finding[],
   { document, lineAt }: YamlText,
   file: string | undefined,

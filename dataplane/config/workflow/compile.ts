@@ -18,7 +18,7 @@ const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
  * steps.
  */
 export const compileWorkflow = (definition: CompositeToolConfig): CompiledWorkflow =>
-  known.get(definition) ?? atOnce(compiling(definition))
+  known.get(definition) ?? atOnce(compileInSteps(definition))
 
 /** Compiles definitions in steps, and caches the results for `compileWorkflow`. */
 export const compileStepwise = (definitions: readonly CompositeToolConfig[]): Promise<void> =>
@@ -26,7 +26,7 @@ export const compileStepwise = (definitions: readonly CompositeToolConfig[]): Pr
 
 function* compilingAll(definitions: readonly CompositeToolConfig[]): Steps<void> {
   for (const definition of definitions) {
-    known.set(definition, yield* compiling(definition))
+    known.set(definition, yield* compileInSteps(definition))
     yield
   }
 }
@@ -39,7 +39,7 @@ interface CompiledWorkflow {
   readonly findings: readonly Finding[]
 }
 
-function* compiling(definition: CompositeToolConfig): Steps<CompiledWorkflow> {
+function* compileInSteps(definition: CompositeToolConfig): Steps<CompiledWorkflow> {
   const reading = new Reading()
   const { name, description, annotations = {}, timeout, output } = definition
   const parameters = definition.parameters ?? NO_PARAMETERS

@@ -117,17 +117,18 @@ export function findViolation(schema: unknown, value: unknown, pointer = ''): Fi
     if (known !== undefined && !known.holds(value, rule)) return { pointer, message: known.says(rule) }
   }
   return (
-    combined(schema, value, pointer) ??
+    checkCombined(schema, value, pointer) ??
     (isObject(value) ? inObject(schema, value, pointer) : inArray(schema, value, pointer))
   )
 }
 
-function combined(schema: JsonSchema, value: unknown, pointer: string): Finding | undefined {
+function checkCombined(schema: JsonSchema, value: unknown, pointer: string): Finding | undefined {
   const { anyOf, oneOf, allOf, not } = schema
-  const holding = (list: unknown): number =>
+  const countHolding = (list: unknown): number =>
     (list as unknown[]).filter((one) => findViolation(one, value, pointer) === undefined).length
-  if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'must match one of the schemas in anyOf' }
-  if (oneOf !== undefined && holding(oneOf) !== 1)
+  if (anyOf !== undefined && countHolding(anyOf) === 0)
+    return { pointer, message: 'must match one of the schemas in anyOf' }
+  if (oneOf !== undefined && countHolding(oneOf) !== 1)
     return { pointer, message: 'must match exactly one of the schemas in oneOf' }
   if (not !== undefined && findViolation(not, value, pointer) === undefined)
     return { pointer, message: 'must not match the schema in not' }

@@ -304,7 +304,7 @@ class Tokens {
     const number = this.#match(NUMBER)
     if (number !== undefined) return { kind: 'literal', text: number, value: Number(number), at }
     const quoted = this.#match(QUOTED)
-    if (quoted !== undefined) return { kind: 'literal', text: quoted, value: unquoted(quoted, at), at }
+    if (quoted !== undefined) return { kind: 'literal', text: quoted, value: parseQuoted(quoted, at), at }
     const raw = this.#match(RAW)
     if (raw !== undefined) return { kind: 'literal', text: raw, value: raw.slice(1, -1), at }
     throw new TemplateError(reasonAt(this.#text, at), at)
@@ -328,7 +328,7 @@ function reasonAt(text: string, at: number): string {
   return `${JSON.stringify(mark)} is not expected here`
 }
 
-function unquoted(text: string, at: number): string {
+function parseQuoted(text: string, at: number): string {
   try {
     return JSON.parse(text) as string
   } catch {

@@ -10,7 +10,7 @@ import {
   type Subject,
 } from '../../policy/index.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
-import { memoized } from '../aggregation/memoized.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Route } from '../aggregation/shape.ts'
 import { foldName, Members } from '../mcp/json.ts'
@@ -30,7 +30,7 @@ interface AskedTool {
 
 const NO_ARGUMENTS = {}
 
-const foldedNames = memoized((read: ReadArguments) => new Set([...read.names].map(foldName)))
+const foldedNames = memoize((read: ReadArguments) => new Set([...read.names].map(foldName)))
 
 /** The actions that policies decide, by name. */
 type PolicyAction = 'call_tool' | 'get_prompt' | 'read_resource'

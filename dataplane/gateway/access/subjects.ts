@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
-import { memoized } from '../aggregation/memoized.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import { findHolder, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Route } from '../aggregation/shape.ts'
 import { nearestSkill } from '../aggregation/skill-catalog.ts'
@@ -57,7 +57,7 @@ export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string):
   buildPrompt(name, prompts.get(name)?.backend)
 
 /** Returns the tools of a catalog by their routes, and composite ones by name. Computed once for each catalog. */
-const buildTools = memoized((catalog: Catalog) => {
+const buildTools = memoize((catalog: Catalog) => {
   const texts = listTexts(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
@@ -101,7 +101,7 @@ export function listedTools(catalog: Catalog): readonly Listed[] {
   return [...byRoute.values(), ...composites.values()]
 }
 
-const buildItems = memoized((catalog: PromptResourceCatalog) => ({
+const buildItems = memoize((catalog: PromptResourceCatalog) => ({
   prompts: listItems(catalog, 'prompts', (key) => promptSubject(catalog, key)),
   resources: listItems(catalog, 'resources', (key) => resourceSubject(catalog, key)),
   templates: listItems(catalog, 'templates', (key) => resourceSubject(catalog, key)),

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Policies, Principal } from '../../policy/index.ts'
-import { keptBytes } from '../../server/body.ts'
+import { countKeptBytes } from '../../server/body.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
@@ -67,7 +67,7 @@ export class VisibleLists {
       .then((texts) => {
         const { list, counts } = filterLists(base, listForms[kind].member, texts)
         this.#counts.set(list === EVERYTHING ? base : list, counts)
-        const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : keptBytes(list))
+        const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : countKeptBytes(list))
         if (size < MOST_BYTES) this.#made.set(key, list, { size })
         return list
       })
@@ -85,7 +85,7 @@ export class VisibleLists {
   async backends(principal: Principal, catalogs: Catalogs): Promise<ReadonlySet<string | undefined>> {
     const seen = new Set<string | undefined>()
     for (const kind of Object.keys(listForms) as ListKind[])
-      for (const { subject } of await this.#allowed(principal, listAll(kind, catalogs))) seen.add(subject.backend)
+      for (const { subject } of await this.#filterAllowed(principal, listAll(kind, catalogs))) seen.add(subject.backend)
     return seen
   }
 
@@ -94,7 +94,7 @@ export class VisibleLists {
    * page.
    */
   async #findShown(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
-    const allowed = await this.#allowed(principal, listAll(kind, catalogs))
+    const allowed = await this.#filterAllowed(principal, listAll(kind, catalogs))
     return new Map(
       allowed.flatMap(({ text, sessionText = text, page }) => {
         const isDenied = page !== undefined && !this.#mayReadPage(principal, catalogs, page)
@@ -107,7 +107,7 @@ export class VisibleLists {
     return this.#policies.allows(principal, resourceSubject(promptsAndResources, page))
   }
 
-  async #allowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {
+  async #filterAllowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {
     const allowed: Listed[] = []
     let since = performance.now()
     for (const item of items) {

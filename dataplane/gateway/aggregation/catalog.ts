@@ -91,7 +91,7 @@ export function buildCatalog(
   // tool that was never approved does not affect other backends, unless the configuration puts its backend first.
   const taken = strategy === 'priority' ? 'all' : 'pinned'
   const own = sortBackends(config, backends).flatMap(([backend, shape]) => [
-    ...shownTools(backend, shape, config.role === 'proxy', taken),
+    ...listShownTools(backend, shape, config.role === 'proxy', taken),
   ])
   const tools = withoutClashes(
     own.map((tool) => withRightPage(tool, findPage)),
@@ -141,7 +141,7 @@ function collectStepTools(
   const tools = new Map<string, StepTool>()
   const shownAs = new Map(shown.map((tool) => [formatOwnName(tool), tool]))
   for (const [backend, shape] of sortBackends(config, backends))
-    for (const tool of shownTools(backend, { ...shape, hidden: false, filter: undefined }, false)) {
+    for (const tool of listShownTools(backend, { ...shape, hidden: false, filter: undefined }, false)) {
       const name = formatOwnName(tool)
       if (!tools.has(name)) tools.set(name, shownAs.get(name) ?? tool)
     }
@@ -195,7 +195,12 @@ function sortBackends({ role, aggregation }: Shaping, backends: readonly ShownTo
   return [...backends].sort(byRank).map((backend) => [backend, readShape({ role, aggregation }, backend.name)])
 }
 
-function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 'all' | 'pinned'): Generator<Shown> {
+function* listShownTools(
+  backend: ShownTools,
+  shape: Shape,
+  exact: boolean,
+  taken?: 'all' | 'pinned',
+): Generator<Shown> {
   if (shape.hidden) return
   const nameOf = (key: string): string | undefined => {
     const own = findOverride(shape, key).name ?? key
@@ -208,7 +213,7 @@ function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 
     if (seen.has(tool.key)) continue
     seen.add(tool.key)
     const name = nameOf(tool.key)
-    if (name !== undefined) yield shownTool(backend, tool, shape, name)
+    if (name !== undefined) yield showTool(backend, tool, shape, name)
   }
   for (const key of (taken === undefined ? undefined : backend.withheld?.('tools', taken)) ?? []) {
     if (seen.has(key)) continue
@@ -228,7 +233,7 @@ const withheldTool = (backend: string, tool: string, name: string): Shown => ({
   isWithheld: true,
 })
 
-function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownName: string): Shown {
+function showTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownName: string): Shown {
   const { key: name, paramHeaders, app, isRepeatable } = tool
   const override = findOverride(shape, name)
   const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)

@@ -6,7 +6,7 @@ import { APPS_EXTENSION, WITH_APPS } from '../mcp/apps.ts'
 import { encodeHeaderValue, hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/eras.ts'
 import { editObject } from '../mcp/json.ts'
 import { hasSkillScheme, innermost, isCanonicalSkill, SKILL_SCHEME } from '../mcp/skills.ts'
-import { memoized } from './memoized.ts'
+import { memoize } from './memoized.ts'
 import type { Route } from './shape.ts'
 import { fitName, otherName, readShape } from './shape.ts'
 import {
@@ -259,7 +259,7 @@ function nearestHolder(
 /**
  * The folders of all listed URIs, with the backends that list something in them. They are computed when first needed.
  */
-const collectFolders = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
+const collectFolders = memoize(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
   const folders = new Map<string, Set<string>>()
   for (const [uri, backend] of uris)
     for (const folder of listFolders(uri)) {

@@ -19,7 +19,7 @@ import { hasCapabilities } from './input/server-request.ts'
  */
 export function answerLimited(context: RequestContext, refusal: Refusal): void {
   const { setup, era, message, reply } = context
-  const error = limited(refusal)
+  const error = limitError(refusal)
   if (setup.config.role === 'proxy' || message.params?.['task'] !== undefined || message.id === undefined) {
     context.fail(error)
     return
@@ -28,7 +28,7 @@ export function answerLimited(context: RequestContext, refusal: Refusal): void {
   context.ended({ result: 'error', code: error.code })
 }
 
-function limited({ retryAfterSeconds }: Refusal): PublicError {
+function limitError({ retryAfterSeconds }: Refusal): PublicError {
   const seconds = retryAfterSeconds === 1 ? 'a second' : `${retryAfterSeconds} seconds`
   return new PublicError('rate_limited', {
     message: `Too many calls; this one may be made in ${seconds}.`,

@@ -135,7 +135,7 @@ export class CallerView implements View {
     return missingBackends(this.#context.config, this.backends)
   }
 
-  backendNamed(name: string): Backend | undefined {
+  findBackend(name: string): Backend | undefined {
     this.#current()
     return this.#named.get(name)
   }

@@ -213,12 +213,12 @@ export class CallerViews {
   }
 
   /** Returns the caller's own backend with this name, or the shared one; undefined for an unknown caller. */
-  backendNamed(binding: string, name: string): Backend | undefined {
+  findBackend(binding: string, name: string): Backend | undefined {
     const view = this.#latest.get(binding)
-    if (view !== undefined) return view.backendNamed(name)
+    if (view !== undefined) return view.findBackend(name)
     const { personal, shared } = this.#context
     const isPersonal = binding !== ANONYMOUS && personal.some((one) => one.shared.name === name)
-    return isPersonal ? undefined : shared.backendNamed(name)
+    return isPersonal ? undefined : shared.findBackend(name)
   }
 
   /** Tells whether some backend uses credentials of its callers. */

@@ -453,13 +453,13 @@ function notifyOfGate(gateway: Gateway, before: GateDecision, after: GateDecisio
   const { gate, gated, setup } = gateway
   if (gate === undefined || gated.enforced === undefined) return
   const { authorizer } = setup
-  const shown = (catalogs: Catalogs): Shown => ({ ...pickCatalogs(catalogs), authorizer })
+  const toShown = (catalogs: Catalogs): Shown => ({ ...pickCatalogs(catalogs), authorizer })
   notifyEach(gateway, ({ caller, binding }) => {
     const claims = gate.claimsOf(caller)
     const [one, other] = [before.setFor(claims), after.setFor(claims)]
     if (one.key === other.key) return undefined
     const view = gated.viewOf(caller, binding)
-    return [shown(view.catalogsOf(one)), shown(view.catalogsOf(other))]
+    return [toShown(view.catalogsOf(one)), toShown(view.catalogsOf(other))]
   })
   gateway.sessions.watchAgain()
 }
@@ -469,7 +469,7 @@ const createSessions = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,
     relays: gateway.relays,
-    backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
+    findBackend: ({ record }, name) => gateway.views.findBackend(record.binding, name),
     watch({ record }, uri, onUpdate) {
       const found = findResource(gateway.viewOf(record.binding), uri)
       return found?.backend.isModern ? found.backend.watched.add([found.own], onUpdate) : undefined

@@ -30,12 +30,12 @@ function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
 
 /** Tells whether a caller sees a difference in a list. Changes of items that it may not see are not notified. */
 async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
-  const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
+  const readShown = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
     shown.authorizer === undefined
       ? findBase(shown, kind)
       : shown.authorizer.lists.get(shown.authorizer.principalOf(caller), kind, shown, form)
   for (const kind of kindsByList[list]) {
-    const [one, other] = await Promise.all([seen(before, kind), seen(after, kind)])
+    const [one, other] = await Promise.all([readShown(before, kind), readShown(after, kind)])
     if (!one.equals(other)) return true
   }
   return false

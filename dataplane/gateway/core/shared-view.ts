@@ -79,7 +79,7 @@ export class SharedView implements View {
     return this.#options.backends.all
   }
 
-  backendNamed(name: string): Backend | undefined {
+  findBackend(name: string): Backend | undefined {
     return this.#options.backends.named(name)
   }
 
@@ -394,8 +394,8 @@ class GatedView implements View {
     return missingBackends(this.#views.config, this.backends)
   }
 
-  backendNamed(name: string): Backend | undefined {
+  findBackend(name: string): Backend | undefined {
     const set = this.#set
-    return set === undefined || set.names.has(name) ? this.base.backendNamed(name) : undefined
+    return set === undefined || set.names.has(name) ? this.base.findBackend(name) : undefined
   }
 }

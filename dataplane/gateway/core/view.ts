@@ -3,10 +3,10 @@ import { LRUCache } from 'lru-cache'
 import { isLoopback } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
-import { keptBytes } from '../../server/body.ts'
+import { countKeptBytes } from '../../server/body.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog } from '../aggregation/catalog.ts'
-import { memoized } from '../aggregation/memoized.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import { buildPromptResourceCatalog, findPageUri, findPlace } from '../aggregation/prompt-resource-catalog.ts'
 import { readShape } from '../aggregation/shape.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
@@ -24,7 +24,7 @@ export interface View extends Catalogs {
   firstLists(): Promise<void>
   /** The missing backends that make lists fail. */
   readonly missing: readonly Backend[]
-  backendNamed(name: string): Backend | undefined
+  findBackend(name: string): Backend | undefined
 }
 
 export interface ResourceAt {
@@ -37,7 +37,7 @@ export interface ResourceAt {
 /** Finds the backend of a resource in this view; undefined if no backend is known to have it. */
 export function findResource(view: View, uri: string): ResourceAt | undefined {
   const place = findPlace(view.promptsAndResources, uri)
-  const backend = place === undefined ? undefined : view.backendNamed(place.backend)
+  const backend = place === undefined ? undefined : view.findBackend(place.backend)
   if (place === undefined || backend === undefined) return undefined
   return { backend, own: place.uri, names: view.promptsAndResources.names?.get(backend.name) }
 }
@@ -169,7 +169,7 @@ export class SharedCatalogs {
 
 let lists = 0
 /** Numbers lists. Equal lists are one object for all callers (`SharedLists`). */
-const numberList = memoized((_list: object) => ++lists)
+const numberList = memoize((_list: object) => ++lists)
 
 /** Returns a key of all facts about the backends that catalogs depend on. */
 function formatKey(version: number, own: readonly Backend[], set: string): string {
@@ -194,7 +194,7 @@ export function measureCatalogs({ catalog, promptsAndResources }: Catalogs): num
   const ofSkills = skills === undefined ? 0 : 2 * skills.skills.length + skills.spellings.size
   const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
   const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
-  const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
+  const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + countKeptBytes(list), 0)
   // The texts of items are also stored as they were read.
   const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
   return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + ofSkills + 1)

@@ -228,7 +228,7 @@ function relayTask(request: EndpointRequest): void {
       data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
     })
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
-  const backend = task === undefined ? undefined : view.backendNamed(task.backend)
+  const backend = task === undefined ? undefined : view.findBackend(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, task.tool)

@@ -10,7 +10,7 @@ import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
 import { runSlice, type Steps } from '../limits/slices.ts'
 import { decideMembers, GateDecision, type Matched, type MemberSet, type Snapshot } from './decision.ts'
-import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
+import { findMatches, type GateMember, type Match, type MatchBy } from './match.ts'
 import { RegistryPoll } from './registry-poll.ts'
 import { SnapshotFile } from './snapshot-file.ts'
 
@@ -219,7 +219,7 @@ export class RegistryMatches {
   #ask(question: Question): void {
     this.#asked = question
     this.pending = undefined
-    const work = matching(question.members, question.snapshot.rows, question.by)
+    const work = findMatches(question.members, question.snapshot.rows, question.by)
     const slice = runSlice(work)
     if (slice.done === true) this.#answer(question, slice.value)
     else this.pending = this.#goOn(question, work)

@@ -177,7 +177,11 @@ class MemberIndex {
 const STEP = 64
 
 /** Finds the rows that match each member, in steps. Members are indexed, so the work grows only with the rows. */
-export function* matching(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): Steps<readonly Match[]> {
+export function* findMatches(
+  members: readonly GateMember[],
+  rows: readonly Row[],
+  by: MatchBy,
+): Steps<readonly Match[]> {
   const index = new MemberIndex(by)
   const candidates = members.map((member) => index.add(member))
   for (const [number, row] of rows.entries()) {
@@ -189,5 +193,5 @@ export function* matching(members: readonly GateMember[], rows: readonly Row[], 
 
 /** Finds the rows that match each member, without pauses. */
 export function matchMembers(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): readonly Match[] {
-  return runWhole(matching(members, rows, by))
+  return runWhole(findMatches(members, rows, by))
 }

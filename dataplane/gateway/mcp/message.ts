@@ -108,20 +108,20 @@ export class Message {
 
   /** Returns the positions after `by` characters were inserted at `from`. */
   #moved(from: number, by: number): Places {
-    const moved = (at: number) => (at < from ? at : at + by)
+    const shift = (at: number) => (at < from ? at : at + by)
     return {
-      idStart: moved(this.idStart),
-      idEnd: moved(this.idEnd),
-      paramsStart: moved(this.paramsStart),
-      paramsEnd: moved(this.paramsEnd),
-      nameStart: moved(this.nameStart),
-      nameEnd: moved(this.nameEnd),
-      uriStart: moved(this.uriStart),
-      uriEnd: moved(this.uriEnd),
-      argumentsStart: moved(this.argumentsStart),
-      argumentsEnd: moved(this.argumentsEnd),
-      metaStart: moved(this.metaStart),
-      metaEnd: moved(this.metaEnd),
+      idStart: shift(this.idStart),
+      idEnd: shift(this.idEnd),
+      paramsStart: shift(this.paramsStart),
+      paramsEnd: shift(this.paramsEnd),
+      nameStart: shift(this.nameStart),
+      nameEnd: shift(this.nameEnd),
+      uriStart: shift(this.uriStart),
+      uriEnd: shift(this.uriEnd),
+      argumentsStart: shift(this.argumentsStart),
+      argumentsEnd: shift(this.argumentsEnd),
+      metaStart: shift(this.metaStart),
+      metaEnd: shift(this.metaEnd),
     }
   }
 

@@ -114,9 +114,9 @@ export function entryText(entry: Entry, backend: string, shown: (uri: string) =>
 
 /** Builds the texts of a new list in steps, so that a catalog with it is built without blocking other requests. */
 export function* entryTexts(entries: readonly Entry[], backend: string): Steps<undefined> {
-  const shown = (uri: string) => (uri.startsWith(SKILL_SCHEME) ? prefixedSkill(backend, uri) : uri)
+  const toShownUri = (uri: string) => (uri.startsWith(SKILL_SCHEME) ? prefixedSkill(backend, uri) : uri)
   for (const entry of entries) {
-    entryText(entry, backend, shown)
+    entryText(entry, backend, toShownUri)
     yield
   }
   return undefined

@@ -4,7 +4,7 @@ import { type Context, Hono } from 'hono'
 import { cardEndpoint } from '../../config/check/gateway.ts'
 import { PublicError } from '../../server/errors.ts'
 import { checkHost } from '../../server/hosts.ts'
-import { memoized } from '../aggregation/memoized.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { MODERN } from '../mcp/eras.ts'
 import { ENDPOINT } from '../request/public-url.ts'
@@ -43,7 +43,7 @@ interface Documents {
  * Builds the documents of a configuration once. They contain settings of the endpoint, and nothing of backends, tools,
  * callers or requests. Undefined if there is no card.
  */
-const buildDocuments = memoized((setup: Setup): { readonly documents: Documents | undefined } => {
+const buildDocuments = memoize((setup: Setup): { readonly documents: Documents | undefined } => {
   const { config, serverInfo } = setup
   const { serverCard } = config
   const endpoint = cardEndpoint(config)

@@ -73,14 +73,14 @@ export class RateLimits {
     if (limits.length === 0) return undefined
     const observed = this.#options.observe(operations[this.#buckets.store], { parent })
     const taken = this.#buckets.take(limits, userKey(caller))
-    if (!(taken instanceof Promise)) return this.#decided(taken, observed)
+    if (!(taken instanceof Promise)) return this.#decide(taken, observed)
     return taken.then(
-      (empty) => this.#decided(empty, observed),
+      (empty) => this.#decide(empty, observed),
       (error: Error) => this.#notDecided(error, observed),
     )
   }
 
-  #decided(empty: Taken, observed: Observation): Refusal | undefined {
+  #decide(empty: Taken, observed: Observation): Refusal | undefined {
     if (this.#isAway) this.#options.log.info('rate limits are checked again')
     this.#isAway = false
     if (empty.length === 0) {

@@ -28,7 +28,7 @@ export function withPolicyIdentity(
   const known = new WeakMap<Authenticated, Known>()
   const reading = new WeakMap<Authenticated, Promise<Caller>>()
 
-  function identified(caller: Caller): Caller | Promise<Caller> {
+  function identify(caller: Caller): Caller | Promise<Caller> {
     if (caller.kind === 'anonymous') return caller
     const found = known.get(caller)
     if (found !== undefined && performance.now() - found.readAt < READ_AGAIN_MS) return found.caller
@@ -53,7 +53,7 @@ export function withPolicyIdentity(
   }
 
   const soon = (caller: Caller | Promise<Caller>) =>
-    caller instanceof Promise ? caller.then(identified) : identified(caller)
+    caller instanceof Promise ? caller.then(identify) : identify(caller)
   return Object.assign(
     (...[authorization, request]: Parameters<Verifier>) => soon(authenticate(authorization, request)),
     {

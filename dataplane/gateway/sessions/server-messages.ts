@@ -14,7 +14,7 @@ export interface SubscribedSessions {
 }
 
 export interface ServerMessagesOptions {
-  backendNamed(session: Session, name: string): Backend | undefined
+  findBackend(session: Session, name: string): Backend | undefined
   /** Begins to watch a resource for a session; undefined if no backend in its caller's view has it. */
   watch(session: Session, uri: string, onUpdate: () => void): ResourceWatch | undefined
   onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
@@ -115,7 +115,7 @@ export class ServerMessages {
     bus: SessionBus,
   ) {
     const session = this.#sessions.known(id)
-    const backend = session && this.#options.backendNamed(session, name)
+    const backend = session && this.#options.findBackend(session, name)
     if (session?.stream !== undefined && backend !== undefined) {
       await this.#refresh(session)
       const backendSession = session.backendSession(backend)
@@ -133,7 +133,7 @@ export class ServerMessages {
     }
 
     for (const name of session.backendNames) {
-      const backend = this.#options.backendNamed(session, name)
+      const backend = this.#options.findBackend(session, name)
       if (backend !== undefined) session.backendSession(backend).adopt()
     }
     for (const backendSession of session.openBackendSessions) this.#subscribe(session, backendSession)

@@ -113,7 +113,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   async end(session: Session): Promise<void> {
     await this.#store.remove(session.record.id)
     for (const name of session.backendNames) {
-      const backend = this.#options.backendNamed(session, name)
+      const backend = this.#options.findBackend(session, name)
       if (backend !== undefined) session.backendSession(backend).adopt()
     }
     this.#drop(session.record.id, true)

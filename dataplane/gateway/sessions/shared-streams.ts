@@ -20,7 +20,7 @@ interface StreamedSessions {
 
 interface SharedStreamsOptions {
   readonly relays: Relays
-  backendNamed(session: Session, name: string): Backend | undefined
+  findBackend(session: Session, name: string): Backend | undefined
   /** Reports an error in an operation that no request waits for. */
   onFault(error: unknown, what: string): void
 }
@@ -119,9 +119,9 @@ export class SharedStreams {
 
   /** Waits on a stream here for the answer to a request of another replica, and gives it to that. */
   async #asked({ session: id, backend: name, request, relay, from }: LateQuestion, bus: SessionBus): Promise<void> {
-    const { relays, backendNamed } = this.#options
+    const { relays, findBackend } = this.#options
     const session = this.#sessions.known(id)
-    const backend = session && backendNamed(session, name)
+    const backend = session && findBackend(session, name)
     if (session === undefined || backend === undefined) {
       relays.refuse(bus, relay, from)
       return

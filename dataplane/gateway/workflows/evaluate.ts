@@ -178,7 +178,7 @@ const VERB = /%(.?)/gs
 function printf(format: unknown, values: readonly unknown[]): string {
   let next = 0
   let size = 0
-  const shown = (text: string): string => {
+  const countSize = (text: string): string => {
     size += text.length
     if (size > workflowLimits.output) throw new StepFailure('a template gives more than 10 MB')
     return text
@@ -187,8 +187,8 @@ function printf(format: unknown, values: readonly unknown[]): string {
     if (verb === '%') return '%'
     if (next >= values.length) throw new StepFailure('printf has fewer values than verbs')
     const value = values[next++]
-    if (verb === 'v' || verb === 's' || verb === 'd') return shown(toText(value))
-    if (verb === 'q') return shown(JSON.stringify(toText(value)))
+    if (verb === 'v' || verb === 's' || verb === 'd') return countSize(toText(value))
+    if (verb === 'q') return countSize(JSON.stringify(toText(value)))
     throw new StepFailure(`printf knows no verb %${verb}`)
   })
   return checkLength(text)

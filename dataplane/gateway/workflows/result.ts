@@ -15,11 +15,11 @@ export function buildResult(
 ): Readonly<Record<string, string>> {
   if (output !== undefined) {
     const scope = { params, steps: Object.fromEntries(done), forEach: undefined }
-    return structured(buildOutput(output, scope))
+    return serializeMembers(buildOutput(output, scope))
   }
   const last = done.get(steps.at(-1)?.id ?? '')
   const text = last?.result
-  if (text === undefined) return structured(isObject(last?.output) ? last.output : {})
+  if (text === undefined) return serializeMembers(isObject(last?.output) ? last.output : {})
   const given = Object.entries(GIVEN_ON).flatMap(([name, start]) => {
     const member = memberText(text, name)
     return member?.startsWith(start) ? [[name, member]] : []
@@ -28,7 +28,7 @@ export function buildResult(
 }
 
 /** Returns a structured result, with its text for clients that read only that. */
-function structured(value: object): Readonly<Record<string, string>> {
+function serializeMembers(value: object): Readonly<Record<string, string>> {
   const text = JSON.stringify(value)
   return { content: JSON.stringify([{ type: 'text', text }]), structuredContent: text }
 }

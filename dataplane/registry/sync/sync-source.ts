@@ -81,8 +81,8 @@ async function syncChanged(
   const poll = pollers[source.location.kind] as PollSource
   const holdsSkills = (before?.skills ?? 0) > 0
   const { name, maxBytes } = source
-  const held = () => countHeld(database, name)
-  const pass = { source: name, cursor, holdsSkills, maxBytes, held, stateDirectory, clones, signal, parts }
+  const readHeld = () => countHeld(database, name)
+  const pass = { source: name, cursor, holdsSkills, maxBytes, held: readHeld, stateDirectory, clones, signal, parts }
   const readChange = await poll(source.location, pass)
   if (readChange === undefined) {
     if (failed !== undefined) throw failed.error

@@ -171,10 +171,10 @@ function refuseWith(server: Server, headersOf: NonNullable<ListenOptions['refusa
 
 function bind(server: Server, host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const refused = (error: NodeJS.ErrnoException) => reject(bindError(error, host, port))
-    server.once('error', refused)
+    const onError = (error: NodeJS.ErrnoException) => reject(bindError(error, host, port))
+    server.once('error', onError)
     server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
-      server.off('error', refused)
+      server.off('error', onError)
       resolve()
     })
   })

@@ -24,7 +24,9 @@ const UNITS: ReadonlyMap<string, string> = new Map([
 /** Returns families as text. `resource`: the reporting workload; `accept`: the request's Accept header. */
 export function prometheusText(families: readonly Family[], resource: Labels, accept = ''): PrometheusText {
   const isOpen = accept.includes('application/openmetrics-text')
-  const target = isOpen ? typed('target', 'info', 'Who reports.') : typed('target_info', 'gauge', 'Who reports.')
+  const target = isOpen
+    ? formatHeader('target', 'info', 'Who reports.')
+    : formatHeader('target_info', 'gauge', 'Who reports.')
   const lines = [...target, sample('target_info', formatPairs(resource), 1)]
   for (const family of families) lines.push(...formatFamily(family, isOpen))
   if (isOpen) lines.push('# EOF')
@@ -35,7 +37,7 @@ function formatFamily(family: Family, isOpen: boolean): readonly string[] {
   const { type, description } = family.metric
   const { base, unit } = splitName(family)
   const name = type === 'counter' ? `${base}_total` : base
-  const head = typed(isOpen ? base : name, type, description)
+  const head = formatHeader(isOpen ? base : name, type, description)
   // In OpenMetrics the family of a counter has the name without its suffix.
   if (isOpen && unit !== undefined) head.push(`# UNIT ${base} ${unit}`)
   const samples =
@@ -45,7 +47,7 @@ function formatFamily(family: Family, isOpen: boolean): readonly string[] {
   return [...head, ...samples]
 }
 
-const typed = (name: string, type: string, help: string): string[] => [
+const formatHeader = (name: string, type: string, help: string): string[] => [
   `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
   `# TYPE ${name} ${type}`,
 ]
@@ -64,27 +66,27 @@ function histogramLines(name: string, { bounds, series }: Extract<Family, { seri
 
 function splitName({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
   const { name, unit, type } = metric
-  const plain = sanitized(name)
+  const plain = sanitize(name)
   const suffix = unit === '1' && type === 'gauge' ? 'ratio' : UNITS.get(unit)
   if (suffix === undefined) return { base: plain, unit: undefined }
   return { base: plain.endsWith(`_${suffix}`) ? plain : `${plain}_${suffix}`, unit: suffix }
 }
 
 /** Makes a name of letters, digits and single underscores, which is none of the reserved ones. */
-const sanitized = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
+const sanitize = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
 
 /** Formats labels. Values of labels whose names become equal are joined, as the specification requires. */
 function formatPairs(labels: Labels): readonly string[] {
   const values = new Map<string, string>()
   for (const name of Object.keys(labels).sort()) {
-    const before = values.get(sanitized(name))
+    const before = values.get(sanitize(name))
     const value = labels[name] as string
-    values.set(sanitized(name), before === undefined ? value : `${before};${value}`)
+    values.set(sanitize(name), before === undefined ? value : `${before};${value}`)
   }
-  return Array.from(values, ([name, value]) => `${name}="${quoted(value)}"`)
+  return Array.from(values, ([name, value]) => `${name}="${quote(value)}"`)
 }
 
-const quoted = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const quote = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
 const sample = (name: string, pairs: readonly string[], value: number): string =>
   `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`

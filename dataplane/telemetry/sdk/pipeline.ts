@@ -68,7 +68,7 @@ export class Pipeline {
     if (metrics !== undefined) {
       const exporter = new OTLPMetricExporter({ ...exporting, url: signalUrl(settings, 'metrics') })
       const producer = metricProducer(metrics, options.version)
-      this.#meters = buildMeters(this.#logged(exporter, options), producer, resource, options.metricsEveryMs)
+      this.#meters = buildMeters(this.#logOutcomes(exporter, options), producer, resource, options.metricsEveryMs)
     }
   }
 
@@ -90,7 +90,7 @@ export class Pipeline {
   }
 
   /** Makes the exporter log the outcomes of its exports. */
-  #logged(exporter: OTLPMetricExporter, { log }: TelemetryOptions): PushMetricExporter {
+  #logOutcomes(exporter: OTLPMetricExporter, { log }: TelemetryOptions): PushMetricExporter {
     const outcomes = new Outcomes(log, 'metrics')
     return {
       export: (metrics, done) => {

@@ -137,7 +137,7 @@ export class ChannelDispatcher {
     if (conversation.initialized === undefined) {
       const given = memberText(text, 'params') ?? '{}'
       const params = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
-      conversation.initialized = initialized(conversation, params)
+      conversation.initialized = initialize(conversation, params)
     }
     // A separate channel without a session would stay open, because the end of a session closes it.
     const answer = await conversation.initialized.catch((error) => {
@@ -255,7 +255,7 @@ export class ChannelDispatcher {
 }
 
 /** Sends `initialize` and completes the handshake. Ends the channel if that takes too long. */
-async function initialized(conversation: Conversation, params: string): Promise<string> {
+async function initialize(conversation: Conversation, params: string): Promise<string> {
   // A server that already serves clients may be busy with a call, so the timeout does not apply to it.
   const timer = setTimeout(() => conversation.isModern || conversation.isDoubted || conversation.close(), INITIALIZE_MS)
   timer.unref()

@@ -127,11 +127,11 @@ export class Conversation {
 
   /** Sends a request. If that fails, the request fails too. */
   #sendFor(own: number, text: string, headers?: readonly string[]): void {
-    const failed = (error: unknown) => this.#settle(own)?.failed(connectionFailure(error))
+    const fail = (error: unknown) => this.#settle(own)?.failed(connectionFailure(error))
     try {
-      this.#put(text, headers)?.catch(failed)
+      this.#put(text, headers)?.catch(fail)
     } catch (error) {
-      failed(error)
+      fail(error)
     }
   }
 

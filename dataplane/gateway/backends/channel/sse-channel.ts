@@ -150,17 +150,17 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   #decode(encoding: string | string[] | undefined, controller: Dispatcher.DispatchController): void {
-    const failed = (error: unknown) => this.#end(new BackendFailure('backend_failed', (error as Error).message))
+    const fail = (error: unknown) => this.#end(new BackendFailure('backend_failed', (error as Error).message))
     try {
       this.#decoder = decoderFor(encoding, {
         share: this.#options.share,
         drained: () => controller.resume(),
         data: (chunk) => this.#read(chunk),
         end: () => this.#end(new BackendFailure('backend_unavailable', 'the stream ended')),
-        failed,
+        failed: fail,
       })
     } catch (error) {
-      failed(error)
+      fail(error)
     }
   }
 

@@ -441,11 +441,11 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#over = true
     if (this.#flowing) this.#flow()
     const body = this.#release()
-    this.#owner.answered(scanner, this.#flowing ? body : this.#mended(scanner, body), this.#flowing)
+    this.#owner.answered(scanner, this.#flowing ? body : this.#mend(scanner, body), this.#flowing)
   }
 
   /** Returns a whole answer in a form that official clients accept. */
-  #mended(scanner: AnswerScanner, given: Buffer): Buffer {
+  #mend(scanner: AnswerScanner, given: Buffer): Buffer {
     const body = scanner.needsMending ? mendBody(scanner, given) : given
     const rule = this.#owner.mendRule
     return rule === undefined || !mayNeedMending(body, scanner.hasNull, rule) ? body : mendNulls(body, rule)

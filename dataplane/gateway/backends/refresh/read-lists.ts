@@ -89,7 +89,7 @@ async function reopen(session: BackendSession, opened: Opened, error: unknown): 
   const failure = connectionFailure(error)
   const state = await session.checkAfter(failure, { opened, isRepeatable: true })
   if (state === 'lost') throw session.reasonFor(failure)
-  // A server without session ids may have been initialized anew without getting one.
+  // A server without session ids may have been initialized again without getting one.
   if (state === undefined || session.opened === undefined || session.opened === opened) throw error
   return session.opened
 }

@@ -384,7 +384,7 @@ export class BackendSession {
     if (flood !== undefined) throw flood
   }
 
-  /** Sends an answer to a request of the backend. If it is lost, a backend that needs it does not go on either. */
+  /** Sends an answer to a request of the backend. If it is lost, a backend that needs it does not continue either. */
   #respond(opened: Opened, body: string): void {
     this.#answering++
     this.#notify(opened, body)

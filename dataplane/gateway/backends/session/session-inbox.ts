@@ -323,15 +323,15 @@ class BackendSessionStream {
     })
     this.#stream = stream
     this.#openedAt = performance.now()
-    const failed = () => {
+    const fail = () => {
       if (this.#stream !== stream) return
       this.#stream = undefined
       resolve()
       this.#ended(stream, 0)
     }
     const needed = this.#credential.needed()
-    if (needed === undefined) this.#request(stream, failed)
-    else needed.then(() => this.#request(stream, failed)).catch(failed)
+    if (needed === undefined) this.#request(stream, fail)
+    else needed.then(() => this.#request(stream, fail)).catch(fail)
   }
 
   #request(stream: MessageStream, failed: () => void): void {

@@ -71,7 +71,7 @@ export function canonicalJson(text: string): string {
     } else if (code === QUOTE) {
       const end = skipString(text, at)
       const written = text.slice(at, end)
-      value.add(unescaped(written))
+      value.add(unescapeText(written))
       at = end
     } else if (code <= SPACE || code === COMMA || code === COLON) at++
     else {
@@ -127,7 +127,8 @@ function closeValue({ members, elements }: Open): string {
   return `{${text}}`
 }
 
-const unescaped = (written: string): string => (written.includes('\\') ? JSON.stringify(JSON.parse(written)) : written)
+const unescapeText = (written: string): string =>
+  written.includes('\\') ? JSON.stringify(JSON.parse(written)) : written
 
 function scalar(written: string): string {
   const value = Number(written)

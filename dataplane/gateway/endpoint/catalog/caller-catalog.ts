@@ -224,7 +224,7 @@ export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: obje
  * shared one. Throws `backend_unavailable` if it no longer exists.
  */
 export function findDestination({ view }: EndpointRequest, route: Route): Destination {
-  const backend = view.backendNamed(route.backend)
+  const backend = view.findBackend(route.backend)
   if (backend === undefined) throw new PublicError('backend_unavailable')
   return { backend, route, names: view.promptsAndResources.names?.get(route.backend) }
 }

@@ -103,7 +103,7 @@ const buildResult = ({ era }: EndpointRequest, member: string, text: string): st
  */
 function readSkillEntry(result: string, { backend, own, names }: ResourceAt, { setup }: EndpointRequest): string {
   const text = memberText(result, 'skill')
-  const value = parsed(text)
+  const value = parseObject(text)
   const item = text !== undefined && isObject(value) ? readSkill({ key: own, text, value }) : 'it has no entry'
   const problem = typeof item === 'string' ? item : value?.['uri'] === own ? undefined : 'it gave another skill'
   if (text === undefined || problem !== undefined)
@@ -113,7 +113,7 @@ function readSkillEntry(result: string, { backend, own, names }: ResourceAt, { s
 
 const same = (uri: string): string => uri
 
-function parsed(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
+function parseObject(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = text === undefined ? undefined : parseJson(text)
     return isObject(value) ? value : undefined
@@ -128,7 +128,7 @@ function listChildren(result: string, { own, names }: ResourceAt, request: Endpo
   const shown: string[] = []
   while (children.next()) {
     const text = children.value
-    const uri = parsed(text)?.['uri']
+    const uri = parseObject(text)?.['uri']
     if (typeof uri !== 'string' || !isChild(uri, own)) continue
     const name = names?.shown(uri) ?? uri
     if (findResource(request.view, name) === undefined || !mayRead(request, name)) continue

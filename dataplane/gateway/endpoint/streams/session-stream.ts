@@ -37,13 +37,13 @@ export function resumeAnswer(request: EndpointExchange, session: Session, after:
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
-  const closed = (): void => {
+  const onClose = (): void => {
     tokens.delete(holder)
     if (log !== undefined) log.detach(sink)
     else unfollow?.()
     request.ended(OK)
   }
-  res.once('close', closed)
+  res.once('close', onClose)
   const unfollow = log === undefined ? streams.followRemote(session.record.id, after, sink) : undefined
   if (log?.attach(sink, after.seq) === false) sink.abort()
 }

@@ -39,7 +39,7 @@ export function relaySessionTask(request: EndpointRequest): void {
   const { message, gateway, view } = request
   const session = requireSession(request)
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(session.record))
-  const backend = task === undefined ? undefined : view.backendNamed(task.backend)
+  const backend = task === undefined ? undefined : view.findBackend(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
@@ -96,7 +96,7 @@ const NOTHING: Page = { texts: [], next: undefined }
 
 /** Reads one page. If a backend can't be asked, only its tasks are missing. */
 async function readPage(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
-  const backend = request.view.backendNamed(name)
+  const backend = request.view.findBackend(name)
   if (backend === undefined) return NOTHING
   try {
     const { items, nextCursor } = readListPage(await askPage(request, session, backend, cursor), TASK_LIST)

@@ -223,7 +223,7 @@ async function findIn(
   return undefined
 }
 
-/** Tells whether the backend may be asked. If its circuit is open, the client would wait in vain. */
+/** Tells whether the backend may be asked. If its circuit is open, the client would only wait longer. */
 const isAskable = ({ mayShowBySession, health }: Backend): boolean => mayShowBySession && health.circuit === 'closed'
 
 /** Tells whether a backend may have this tool. Without prefixes, only backends that the session has used count. */

@@ -21,10 +21,10 @@ export class SharedKeys {
   /** Agrees with other replicas from now on; undefined if there are none. */
   follow(agree: AgreeOnSecret | undefined): void {
     this.#agree = agree
-    const asked = (): void => {
+    const markAsked = (): void => {
       this.#hasAsked = true
     }
-    this.renew().then(asked, asked)
+    this.renew().then(markAsked, markAsked)
   }
 
   /** Tells whether the others were asked for their secret: before that no other replica knows this one's key. */

@@ -1,5 +1,5 @@
 import Type, { type TSchema } from 'typebox'
-import { asFile, extended } from '../../../../crds/settings/file-form.ts'
+import { asFile, extend } from '../../../../crds/settings/file-form.ts'
 import { label as labelOf } from '../../../../crds/settings/schema.ts'
 import { apiSourceSchema, claims, ROLES, registrySchema } from '../../../config/registry.ts'
 import { orEmpty, pageSize } from './catalog.ts'
@@ -84,9 +84,9 @@ export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text
 export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
 
 /** The name is in the path. A body may repeat it. */
-export const sourceBody = extended(apiSourceSchema, { name: Type.Optional(label('Name of the source.')) })
+export const sourceBody = extend(apiSourceSchema, { name: Type.Optional(label('Name of the source.')) })
 export const newSourceBody = apiSourceSchema
-export const registryBody = extended(registrySchema, { name: Type.Optional(label('Name of the registry.')) })
+export const registryBody = extend(registrySchema, { name: Type.Optional(label('Name of the registry.')) })
 export const newRegistryBody = registrySchema
 
 const versionSummary = Type.Object({

@@ -168,7 +168,7 @@ const describeMissing = ([, url, path]: RegExpExecArray): string =>
 export const FETCH_MS = 5 * 60_000
 const MEASURE_MS = 500
 const SHA256_DIGITS = 64
-/** Each fetch adds a pack. A clone with so many packs is fetched anew, which drops what is no longer needed. */
+/** Each fetch adds a pack. A clone with so many packs is fetched again, which drops what is no longer needed. */
 const MOST_PACKS = 50
 
 export interface Fetching {

@@ -19,7 +19,7 @@ const ABSENT_MS = 30_000
 export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
   const cluster = openCluster(location)
   let debounce: NodeJS.Timeout | undefined
-  const changed = () => {
+  const onChange = () => {
     debounce ??= setTimeout(() => {
       debounce = undefined
       poll()
@@ -37,7 +37,7 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
   )
   for (const { plural } of EXPORTED_KINDS)
     for (const namespace of location.namespaces)
-      watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {
+      watchKind({ cluster, plural, namespace, changed: onChange, signal }).catch(() => {
         // It handles its own errors.
       })
 }

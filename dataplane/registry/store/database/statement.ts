@@ -88,7 +88,7 @@ export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Pro
 }
 
 /**
- * Returns a limit whose value comes with each run. For a plain placeholder SQLite would compile the statement anew each
+ * Returns a limit whose value comes with each run. For a plain placeholder SQLite would compile the statement again each
  * time, which takes five times as long as the run for 32 parts.
  */
 export function limitTo(rows: RawBuilder<unknown>): RawBuilder<unknown> {

@@ -168,7 +168,7 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
 
   const statement = byShape((includeDeleted: boolean, all: boolean) =>
     prepareStatement<RegistryTables, LookUpValues, LookUpRow>(database, (value) => {
-      // Without the subquery PostgreSQL plans anew for each length of the list, which takes 1 ms.
+      // Without the subquery PostgreSQL plans again for each length of the list, which takes 1 ms.
       const names = postgres
         ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`
         : sql`json_each(${value('names')}) c`
