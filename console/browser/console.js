@@ -41,7 +41,7 @@ function isSame(node, tree) {
 
 /**
  * Changes an element to what the tree says. Whatever stays the same is left alone, so that focus, selection and scroll
- * position live on.
+ * position are kept.
  * @param {Element} element
  * @param {Tree} tree
  */
@@ -347,7 +347,7 @@ const KEYS = {
   Escape: stopAll,
 }
 
-/** What the keys do. */
+/** The actions of the keys. */
 const HELP = [
   ['/', 'search'],
   ['g h, g w, g m, g a, g c, g u', 'home, workloads, map, access, changes, usage'],

@@ -37,7 +37,7 @@ export interface LoginFacts {
 }
 
 /** Quotes a word for a POSIX shell. */
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
+const quote = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
 /**
  * Returns a name that every client accepts: letters, digits, underscores and dashes, not beginning with a dash (an
@@ -79,7 +79,7 @@ export function buildSetups(name: string, url: string, isClosed = false): readon
     {
       client: 'VS Code',
       hint: 'Add it by the link, or run this in a terminal.',
-      text: `code --add-mcp ${quoted(JSON.stringify(server))}`,
+      text: `code --add-mcp ${quote(JSON.stringify(server))}`,
       link: `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server))}`,
     },
     {
@@ -91,7 +91,7 @@ export function buildSetups(name: string, url: string, isClosed = false): readon
     {
       client: 'Claude Code',
       hint: 'Run this in a terminal.',
-      text: `claude mcp add --transport http ${quoted(name)} ${quoted(url)}`,
+      text: `claude mcp add --transport http ${quote(name)} ${quote(url)}`,
       link: null,
     },
     ...connector('Claude', 'Add a custom connector with this URL under Settings, Connectors.'),
@@ -99,25 +99,25 @@ export function buildSetups(name: string, url: string, isClosed = false): readon
     {
       client: 'Codex',
       hint: 'Run this in a terminal.',
-      text: `codex mcp add ${quoted(name)} --url ${quoted(url)}`,
+      text: `codex mcp add ${quote(name)} --url ${quote(url)}`,
       link: null,
     },
     {
       client: 'Gemini CLI',
       hint: 'Run this in a terminal.',
-      text: `gemini mcp add --transport http ${quoted(name)} ${quoted(url)}`,
+      text: `gemini mcp add --transport http ${quote(name)} ${quote(url)}`,
       link: null,
     },
     {
       client: 'Goose',
       hint: 'Add it by the link, or run this in a terminal.',
-      text: `goose session --with-streamable-http-extension ${quoted(url)}`,
+      text: `goose session --with-streamable-http-extension ${quote(url)}`,
       link: `goose://extension?${goose}`,
     },
     {
       client: 'MCP Inspector',
       hint: lists,
-      text: `npx @modelcontextprotocol/inspector --cli ${quoted(url)} --transport http --method tools/list${isClosed ? ` --header ${TOKEN_HEADER}` : ''}`,
+      text: `npx @modelcontextprotocol/inspector --cli ${quote(url)} --transport http --method tools/list${isClosed ? ` --header ${TOKEN_HEADER}` : ''}`,
       link: null,
     },
     { client: 'curl', hint: lists, text: curl(url, isClosed), link: null },
@@ -126,13 +126,13 @@ export function buildSetups(name: string, url: string, isClosed = false): readon
 
 const curl = (url: string, isClosed: boolean): string =>
   [
-    `curl -s ${quoted(url)}`,
+    `curl -s ${quote(url)}`,
     "-H 'Content-Type: application/json'",
     "-H 'Accept: application/json, text/event-stream'",
     "-H 'MCP-Protocol-Version: 2026-07-28'",
     "-H 'Mcp-Method: tools/list'",
     ...(isClosed ? [`-H ${TOKEN_HEADER}`] : []),
-    `-d ${quoted(JSON.stringify(listRequest))}`,
+    `-d ${quote(JSON.stringify(listRequest))}`,
   ].join(' \\\n  ')
 
 const registrySetups = (url: string, registries: readonly string[], isClosed: boolean): readonly ClientSetup[] => [
@@ -145,7 +145,7 @@ const registrySetups = (url: string, registries: readonly string[], isClosed: bo
   {
     client: 'curl',
     hint: `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the servers.`,
-    text: `curl -s ${isClosed ? `-H ${TOKEN_HEADER} ` : ''}${quoted(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
+    text: `curl -s ${isClosed ? `-H ${TOKEN_HEADER} ` : ''}${quote(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
     link: null,
   },
 ]
@@ -185,7 +185,7 @@ const texts = (...values: readonly unknown[]): readonly string[] =>
 export function findIssuers(object: KubernetesObject, objects: ObjectIndex): readonly string[] {
   const { kind, metadata } = object
   const spec = object['spec']
-  const named = (of: string, ...path: readonly string[]): KubernetesObject | undefined => {
+  const findNamed = (of: string, ...path: readonly string[]): KubernetesObject | undefined => {
     const name = at(spec, ...path, 'name')
     return typeof name === 'string' ? objects.get(of, metadata.namespace ?? 'default', name) : undefined
   }
@@ -193,8 +193,9 @@ export function findIssuers(object: KubernetesObject, objects: ObjectIndex): rea
     const providers = at(registrySettings(object), 'auth', 'oauth', 'providers')
     return texts(...(Array.isArray(providers) ? providers.map((provider) => at(provider, 'issuerUrl')) : []))
   }
-  const oidc = named('MCPOIDCConfig', 'incomingAuth', 'oidcConfigRef') ?? named('MCPOIDCConfig', 'oidcConfigRef')
-  const own = ['authServerRef', 'externalAuthConfigRef'].map((ref) => named('MCPExternalAuthConfig', ref))
+  const oidc =
+    findNamed('MCPOIDCConfig', 'incomingAuth', 'oidcConfigRef') ?? findNamed('MCPOIDCConfig', 'oidcConfigRef')
+  const own = ['authServerRef', 'externalAuthConfigRef'].map((ref) => findNamed('MCPExternalAuthConfig', ref))
   return texts(
     at(oidc, 'spec', 'inline', 'issuer'),
     at(spec, 'authServerConfig', 'issuer'),

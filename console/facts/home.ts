@@ -7,7 +7,7 @@ import { byState, type Trouble, trouble } from './verdict.ts'
 /** The facts of the first page. */
 export interface HomeFacts {
   readonly counts: { readonly ill: number; readonly attention: number; readonly well: number; readonly unknown: number }
-  /** The objects that are ill or need attention, the worst first; at most `MOST_SHOWN`. */
+  /** The objects that are unhealthy or need attention, the worst first; at most `MOST_SHOWN`. */
   readonly subjects: readonly Subject[]
   readonly more: number
   /** The problems of the manifest files, at most `MOST_SHOWN`. An object whose file is refused stays as it was, or is missing. */

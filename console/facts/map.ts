@@ -1,4 +1,4 @@
-import { kindNamed } from '../../crds/index.ts'
+import { findKind } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
 import type { ObjectId } from './object-id.ts'
 import { formatKey, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
@@ -56,7 +56,7 @@ interface Node {
 function findRank(kind: string): number {
   if (kind === 'VirtualMCPServer' || kind === 'MCPRegistry') return 0
   if (kind === 'MCPGroup') return 1
-  const role = kindNamed(kind)?.role
+  const role = findKind(kind)?.role
   if (role === 'workload' || role === 'entry') return 2
   return role === undefined ? 4 : 3
 }
@@ -76,7 +76,7 @@ function pairsIn(objects: ObjectIndex, shown: readonly Subject[], outside: boole
   return shown.flatMap((from) =>
     objects.references(from.kind, from.namespace, from.name).flatMap((reference): readonly Pair[] => {
       const to = { namespace: from.namespace, kind: reference.kind, name: reference.name }
-      if (kindNamed(to.kind) === undefined && !outside) return []
+      if (findKind(to.kind) === undefined && !outside) return []
       const isMember = to.kind === 'MCPGroup' && from.kind !== 'VirtualMCPServer'
       return [isMember ? [to, from] : [from, to]]
     }),
@@ -84,7 +84,7 @@ function pairsIn(objects: ObjectIndex, shown: readonly Subject[], outside: boole
 }
 
 /** Returns the keys that are reachable along the edges, in one direction. */
-function reached(start: string, pairs: readonly (readonly [string, string])[]): ReadonlySet<string> {
+function collectReachable(start: string, pairs: readonly (readonly [string, string])[]): ReadonlySet<string> {
   const next = Map.groupBy(pairs, ([from]) => from)
   const found = new Set([start])
   for (const key of found) for (const [, to] of next.get(key) ?? []) found.add(to)
@@ -94,7 +94,7 @@ function reached(start: string, pairs: readonly (readonly [string, string])[]): 
 function around(center: ObjectId, pairs: readonly Pair[]): ReadonlySet<string> {
   const forward = pairs.map(([from, to]) => [formatKey(from), formatKey(to)] as const)
   const backward = forward.map(([from, to]) => [to, from] as const)
-  return new Set([...reached(formatKey(center), forward), ...reached(formatKey(center), backward)])
+  return new Set([...collectReachable(formatKey(center), forward), ...collectReachable(formatKey(center), backward)])
 }
 
 /** Chooses the namespaces whose objects are shown, to limit the number of boxes. The others are folded. */
@@ -212,7 +212,7 @@ function buildLine(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet
 }
 
 function addMissing(nodes: Map<string, Node>, id: ObjectId): Node {
-  const isOurs = kindNamed(id.kind) !== undefined
+  const isOurs = findKind(id.kind) !== undefined
   const box = { key: formatKey(id), ...id, state: isOurs ? ('missing' as const) : ('outside' as const), href: null }
   return addNode(nodes, box, findRank(id.kind))
 }

@@ -1,4 +1,4 @@
-import { kindNamed, kinds } from '../../crds/index.ts'
+import { findKind, kinds } from '../../crds/index.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 /** Kind, namespace and name of an object. */
@@ -15,7 +15,7 @@ export const identify = ({ kind, metadata: { namespace = 'default', name } }: Ku
 })
 
 /** Returns the short name of a kind, which is a segment of paths. */
-const findShortName = (kind: string): string => kindNamed(kind)?.shortNames[0] ?? kind.toLowerCase()
+const findShortName = (kind: string): string => findKind(kind)?.shortNames[0] ?? kind.toLowerCase()
 
 /** Returns the kind with this short name; undefined if there is none. */
 export const kindOfShort = (short: string) => Object.values(kinds).find(({ shortNames }) => shortNames[0] === short)
@@ -24,7 +24,7 @@ export const kindOfShort = (short: string) => Object.values(kinds).find(({ short
 export const buildPath = ({ kind, namespace, name }: ObjectId, part = ''): string =>
   `/ns/${encodeURIComponent(namespace)}/${findShortName(kind)}/${encodeURIComponent(name)}${part === '' ? '' : `/${part}`}`
 
-export const isWorkload = (kind: string): boolean => kindNamed(kind)?.role === 'workload'
+export const isWorkload = (kind: string): boolean => findKind(kind)?.role === 'workload'
 /** Tells whether a kind serves MCP at its own listener. */
 export const servesMcp = (kind: string): boolean => isWorkload(kind) && kind !== 'MCPRegistry'
 

@@ -8,7 +8,7 @@ import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 export interface Subject extends ObjectId {
   readonly state: State
   readonly troubles: readonly Trouble[]
-  /** The gateways that lose tools while the object is ill, and the number of those tools. */
+  /** The gateways that lose tools while the object is unhealthy, and the number of those tools. */
   readonly gateways: readonly string[]
   readonly tools: number
   readonly backends: number

@@ -122,7 +122,7 @@ export class WorkloadLogins {
       return `${origin}/client.json`
     const { registration_endpoint: endpoint, issuer } = metadata
     if (endpoint === undefined)
-      throw refused(`${issuer} takes clients neither by document nor by registration. Paste a token instead.`)
+      throw createRefusal(`${issuer} takes clients neither by document nor by registration. Paste a token instead.`)
     const key = `${endpoint} ${origin}`
     const known = this.#registered.get(key)
     if (known !== undefined) return known
@@ -136,7 +136,7 @@ export class WorkloadLogins {
       this.#registered.set(key, id)
       return id
     } catch (error) {
-      throw refused(`${issuer} does not register the console. Paste a token instead.`, error)
+      throw createRefusal(`${issuer} does not register the console. Paste a token instead.`, error)
     } finally {
       await ask.close()
     }
@@ -146,7 +146,8 @@ export class WorkloadLogins {
   async finish(search: string, session: string): Promise<LoggedIn> {
     const state = new URLSearchParams(search).get('state') ?? ''
     const begun = this.#begun.get(session, state)
-    if (begun === undefined) throw refused('This login was begun in another session, or took too long. Begin it again.')
+    if (begun === undefined)
+      throw createRefusal('This login was begun in another session, or took too long. Begin it again.')
     this.#begun.delete(session, state)
     const { request, server, verifier, resource, redirect } = begun
     try {
@@ -162,7 +163,7 @@ export class WorkloadLogins {
     } catch (error) {
       const { error: code } = error as { error?: unknown }
       const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer is invalid.'
-      throw refused(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
+      throw createRefusal(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
     }
   }
 }
@@ -174,7 +175,7 @@ interface Resource {
   readonly scopes: readonly string[]
 }
 
-const refused = (message: string, cause?: unknown): PublicError =>
+const createRefusal = (message: string, cause?: unknown): PublicError =>
   new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
 
 /**
@@ -191,14 +192,16 @@ export async function readResource({ metadataUrl, issuers }: LoginTarget): Promi
   try {
     found = await readJson(metadataUrl)
   } catch (error) {
-    throw refused('The workload has no metadata that tells where to log in.', error)
+    throw createRefusal('The workload has no metadata that tells where to log in.', error)
   }
   const { resource, authorization_servers: servers, scopes_supported: scopes } = isObject(found) ? found : {}
   const issuer = (Array.isArray(servers) ? servers : []).find(
     (server): server is string => typeof server === 'string' && issuers.some((known) => isSameIssuer(known, server)),
   )
   if (typeof resource !== 'string' || issuer === undefined)
-    throw refused('The workload names no authorization server that its configuration names. Paste a token instead.')
+    throw createRefusal(
+      'The workload names no authorization server that its configuration names. Paste a token instead.',
+    )
   const listed = (Array.isArray(scopes) ? scopes : []).filter((scope): scope is string => typeof scope === 'string')
   return { resource, issuer, scopes: listed.slice(0, 100) }
 }
@@ -238,7 +241,7 @@ async function readServer(issuer: string): Promise<client.ServerMetadata> {
     }
     throw new Error('no metadata of this issuer')
   } catch (error) {
-    throw refused(`The metadata of ${issuer} can’t be used. Paste a token instead.`, error)
+    throw createRefusal(`The metadata of ${issuer} can’t be used. Paste a token instead.`, error)
   } finally {
     await ask.close()
   }

@@ -135,14 +135,14 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escaped = (text: string): string =>
+const escapeText = (text: string): string =>
   /[&<>"']/.test(text) ? text.replace(/[&<>"']/g, (character) => ESCAPES[character] as string) : text
 
 const VOID: ReadonlySet<string> = new Set(['br', 'hr', 'img', 'input', 'link', 'meta'])
 
 /** Converts a tree to HTML. Every text and attribute is escaped. */
 export function htmlText(node: Node): string {
-  if (typeof node === 'string') return escaped(node)
+  if (typeof node === 'string') return escapeText(node)
   let html = ''
   if (node instanceof Each) {
     for (const element of node.make()) html += htmlText(element)
@@ -150,7 +150,7 @@ export function htmlText(node: Node): string {
   }
   const { tag, attributes, children } = node
   html += `<${tag}`
-  for (const name in attributes) html += ` ${name}="${escaped(attributes[name] as string)}"`
+  for (const name in attributes) html += ` ${name}="${escapeText(attributes[name] as string)}"`
   html += '>'
   if (VOID.has(tag)) return html
   // The HTML parser drops a line feed directly after these start tags.

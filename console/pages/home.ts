@@ -34,7 +34,7 @@ function tally({ counts }: HomeFacts): Element {
 
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`
 
-/** Describes which gateways lose which tools while an object is ill. */
+/** Describes which gateways lose which tools while an object is unhealthy. */
 export function impactText({ gateways, tools }: Subject): string {
   if (gateways.length === 0) return ''
   const names = gateways.slice(0, 5).join(', ')
@@ -80,7 +80,7 @@ function incident(subject: Subject, now: number): Element {
   )
 }
 
-function served(one: HomeFacts['served'][number]): Element {
+function renderServed(one: HomeFacts['served'][number]): Element {
   return h(
     'li',
     { class: 'card', 'data-key': `${one.kind}/${one.namespace}/${one.name}` },
@@ -178,7 +178,10 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
           ),
         ],
     more > 0 && h('p', {}, h('a', { href: '/workloads?kind=all&sort=state' }, `and ${more} more`)),
-    facts.served.length > 0 && [h('h2', {}, 'What is served'), h('ul', { class: 'cards' }, facts.served.map(served))],
+    facts.served.length > 0 && [
+      h('h2', {}, 'What is served'),
+      h('ul', { class: 'cards' }, facts.served.map(renderServed)),
+    ],
     facts.servedMore > 0 && h('p', {}, h('a', { href: '/workloads' }, `and ${facts.servedMore} more`)),
   ]
 }

@@ -33,7 +33,7 @@ export const loginContent = (to: string, message?: string): Child => [
   ),
 ]
 
-/** Renders the page after a login, which goes on by itself. */
+/** Renders the page after a login, which continues by itself. */
 export const loggedInContent = (to: string): Child => [
   h('h1', {}, 'You are logged in'),
   h('p', {}, h('a', { href: to }, 'Go on')),

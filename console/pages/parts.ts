@@ -68,7 +68,7 @@ const UNFOLDED = 600
  * Renders a foreign text. Of a long one it shows the beginning, and all of it on request. It must not be in a
  * paragraph.
  */
-export const folded = (text: string): Child =>
+export const renderFolded = (text: string): Child =>
   text.length <= UNFOLDED
     ? text
     : [

@@ -1,7 +1,7 @@
 import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
 import { answerName, type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, empty, folded, facts as list, NOTHING, note, stateTag, table } from './parts.ts'
+import { brief, empty, facts as list, NOTHING, note, renderFolded, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** The most characters of a title and of a hint. The schema contains all of them. */
@@ -195,7 +195,7 @@ const questions = (result: ResultFacts): Element =>
     h('legend', {}, 'The tool asks'),
     h('input', { type: 'hidden', name: 'state', value: result.requestState ?? '' }),
     result.questions.map((question, index) => [
-      h('div', { dir: 'auto' }, folded(question.message)),
+      h('div', { dir: 'auto' }, renderFolded(question.message)),
       h('input', { type: 'hidden', name: 'ask', value: question.id }),
       question.fields.map((field) => fieldRow(field, answerName(index, field), '')),
       h(
@@ -250,7 +250,7 @@ function resultView(result: ResultFacts, facts: TryFacts, accessToken: string): 
       ['Request', requestId === null ? null : h('code', {}, requestId)],
       ['Progress', progress.length === 0 ? null : progress.join('; ')],
     ]),
-    error !== null && note('bad', h('div', { dir: 'auto' }, folded(error)), whyForm(facts, accessToken)),
+    error !== null && note('bad', h('div', { dir: 'auto' }, renderFolded(error)), whyForm(facts, accessToken)),
     content.map(({ type, text, mimeType, bytes: size, shown }, index) => [
       h(
         'h3',
@@ -281,7 +281,7 @@ export function tryPage(facts: TryFacts, tokens: Readonly<Record<'call' | 'token
     workloadHead(facts, 'tools'),
     h('h2', {}, tool.name),
     tool.title !== '' && h('p', { dir: 'auto' }, h('b', {}, brief(tool.title, LONGEST_TITLE))),
-    tool.description !== '' && h('div', { dir: 'auto', class: 'lead' }, folded(tool.description)),
+    tool.description !== '' && h('div', { dir: 'auto', class: 'lead' }, renderFolded(tool.description)),
     tool.hints.length > 0 &&
       h(
         'p',

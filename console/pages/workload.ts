@@ -4,7 +4,18 @@ import type { Branch } from '../facts/tree.ts'
 import { type Headed, listParts, type WorkloadFacts } from '../facts/workload.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
-import { brief, copyable, folded, facts as list, moment, NOTHING, note, stateTag, table, troubleItem } from './parts.ts'
+import {
+  brief,
+  copyable,
+  facts as list,
+  moment,
+  NOTHING,
+  note,
+  renderFolded,
+  stateTag,
+  table,
+  troubleItem,
+} from './parts.ts'
 
 const TITLES: Readonly<Record<string, string>> = {
   '': 'Overview',
@@ -157,7 +168,7 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
           { title: 'Reason', width: 'wide', cell: ({ reason }) => reason },
           {
             title: 'Message',
-            cell: ({ message }) => (message === '' ? NOTHING : h('div', { dir: 'auto' }, folded(message))),
+            cell: ({ message }) => (message === '' ? NOTHING : h('div', { dir: 'auto' }, renderFolded(message))),
           },
           { title: 'Since', cell: ({ since }) => moment(since, now) },
         ],

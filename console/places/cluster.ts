@@ -120,7 +120,7 @@ export class ClusterPlaces implements Places {
     } catch (error) {
       const failure = placeError(error)
       if (failure.retryAfter !== undefined) kept.notBefore = Date.now() + failure.retryAfter * 1000
-      // The last facts are shown only while the API server is away, not after it has refused the viewer.
+      // The last facts are shown only while the API server is unreachable, not after it has refused the viewer.
       if (failure.kind !== 'away') kept.world = undefined
       if (kept.world === undefined) throw failure
       return { ...kept.world, stale: failure.message }

@@ -49,7 +49,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
       return { missing: (error as Error).message }
     }
   }
-  const asked = (object: KubernetesObject, path: string): Promise<Report> => {
+  const askPlane = (object: KubernetesObject, path: string): Promise<Report> => {
     const key = `${formatKey(identify(object))}${path}`
     const now = performance.now()
     for (const [old, { at }] of kept) if (now - at > KEPT_MS) kept.delete(old)
@@ -68,9 +68,9 @@ export function machinePlaces(source: LocalSource, title: string): Places {
       return { objects, namespaces: [], notReadable: [], asOf: Date.now(), cut: false }
     },
     lastWorld: () => undefined,
-    reports: async (_, workload) => [await asked(workload, '/status')],
-    definitions: (_, workload) => asked(workload, '/definitions'),
-    usage: async (_, workload, query) => [await asked(workload, `/usage?${query}`)],
+    reports: async (_, workload) => [await askPlane(workload, '/status')],
+    definitions: (_, workload) => askPlane(workload, '/definitions'),
+    usage: async (_, workload, query) => [await askPlane(workload, `/usage?${query}`)],
     missingExplainRight: async () => undefined,
     async explain(_, workload, question) {
       const endpoint = findEndpoint(workload)

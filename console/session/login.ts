@@ -37,7 +37,7 @@ interface LoginOptions {
 interface LoginPages {
   /** Renders the form for a token. `to`: the path to go to afterwards. */
   tokenForm(c: Context, to: string, message?: string): Response
-  /** Renders the page that goes on to a path by itself. */
+  /** Renders the page that redirects to a path by itself. */
   loggedIn(c: Context, to: string): Response
   loggedOut(c: Context): Response
 }
@@ -254,7 +254,7 @@ export class LoginSessions implements Sessions {
 
   /**
    * Ends a session: here its cookies open nothing from now on, and at other replicas no token follows the current one. A
-   * provider that is away keeps nobody waiting.
+   * provider that is unreachable delays nobody.
    */
   #end({ id, refresh }: StoredSession): void {
     this.#memory.delete(id)
