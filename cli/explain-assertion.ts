@@ -21,7 +21,7 @@ import { ownResource } from '../dataplane/gateway/request/setup.ts'
 import { boundKey, isBoundToKey, SKEW_S } from '../dataplane/identity/caller.ts'
 import { UsageError } from './command.ts'
 
-/** An assertion as it stands in a file. Nothing of it is verified. */
+/** An assertion as in a file. Nothing of it is verified. */
 export interface Assertion {
   readonly claims: Readonly<Record<string, unknown>>
   /** `typ` of the header, in lower case. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { request } from 'undici'
 import { runningPods } from '../../console/places/pods.ts'
-import { formatApiVersion, kindNamed, VERSION } from '../../crds/index.ts'
+import { findKind, formatApiVersion, VERSION } from '../../crds/index.ts'
 import { type Manifest, objectKey } from '../../operator/cluster/files/index.ts'
 import { ApiServer, listAll } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
@@ -83,7 +83,7 @@ export async function collectFromCluster(
 
 async function findWorkloads({ kind, namespace, name, group }: Server, { api, group: apiGroup }: Cluster) {
   const at = kind === 'MCPServerEntry' ? 'VirtualMCPServer' : kind
-  const plural = kindNamed(at)?.plural ?? ''
+  const plural = findKind(at)?.plural ?? ''
   const all = await listAll(api, { group: apiGroup, version: VERSION, plural, kind: at }, { namespace })
   const isAsked = ({ metadata, spec }: KubernetesObject) =>
     at === kind

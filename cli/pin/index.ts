@@ -149,7 +149,7 @@ function findRefusal({ list, name, digest }: Shown): string | undefined {
 function mergePins(before: Pinned, seen: readonly Shown[], { prune, elsewhere }: PinOptions): Pinned {
   const isElsewhere = (list: ListName, name: string, digest: string) =>
     elsewhere.some((pinned) => pinned[list].get(name)?.includes(digest) === true)
-  const listed = (list: ListName): ReadonlyMap<string, readonly string[]> => {
+  const findListed = (list: ListName): ReadonlyMap<string, readonly string[]> => {
     const found = Map.groupBy(
       seen.filter((one) => one.list === list),
       ({ name }) => name,
@@ -165,7 +165,7 @@ function mergePins(before: Pinned, seen: readonly Shown[], { prune, elsewhere }:
       }),
     )
   }
-  return Object.fromEntries(LISTS.map((list) => [list, listed(list)])) as unknown as Pinned
+  return Object.fromEntries(LISTS.map((list) => [list, findListed(list)])) as unknown as Pinned
 }
 
 const findChanges = (before: Pinned, after: Pinned): readonly PinChange[] =>

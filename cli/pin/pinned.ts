@@ -28,9 +28,9 @@ export function readPinned(spec: Spec): Pinned {
 
 /** Writes pins as the fields of an MCPPin's spec, sorted by name. */
 export function buildSpec(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> {
-  const sorted = (list: ListName) => [...pinned[list]].sort(([a], [b]) => (a < b ? -1 : 1))
+  const sortList = (list: ListName) => [...pinned[list]].sort(([a], [b]) => (a < b ? -1 : 1))
   const field = (list: Exclude<ListName, 'instructions'>, key: 'name' | 'uri' | 'uriTemplate') =>
-    pinned[list].size === 0 ? {} : { [list]: sorted(list).map(([name, digests]) => ({ [key]: name, digests })) }
+    pinned[list].size === 0 ? {} : { [list]: sortList(list).map(([name, digests]) => ({ [key]: name, digests })) }
   const [instructions] = [...pinned.instructions.values()]
   return {
     ...(instructions === undefined ? {} : { instructions: { digests: [...instructions] } }),

@@ -85,8 +85,8 @@ class Examination {
       if (this.#backend.isModern) await this.#otherEra()
       else await this.#session()
       await this.#tools()
-      await this.#others()
-      if (!this.#backend.isModern) await this.#lostSession()
+      await this.#checkOtherLists()
+      if (!this.#backend.isModern) await this.#checkLostSession()
       await this.#changes()
     } catch (thrown) {
       this.#findings.push(reportFailure(connectionFailure(thrown)))
@@ -154,21 +154,21 @@ class Examination {
 
   async #tools(): Promise<void> {
     const { tools, notes } = await listTools(this.#backend)
-    this.#listed('tools', tools.length, notes)
+    this.#addList('tools', tools.length, notes)
   }
 
-  async #others(): Promise<void> {
+  async #checkOtherLists(): Promise<void> {
     await refreshPromptsAndResources(this.#backend)
     for (const kind of ITEM_KINDS) {
       const items = this.#backend[kind]
       const notes = this.#backend.entryNotes[kind]
-      if (items.length > 0 || notes.length > 0) this.#listed(kind, items.length, notes)
+      if (items.length > 0 || notes.length > 0) this.#addList(kind, items.length, notes)
     }
     const fix = 'list less, or filter at the server: one server’s lists may take 16 MiB'
     for (const text of this.#backend.lists.warnings) this.#findings.push(warning('lists', text, fix))
   }
 
-  #listed(kind: ListKind, count: number, notes: readonly EntryNote[]): void {
+  #addList(kind: ListKind, count: number, notes: readonly EntryNote[]): void {
     this.#lists[kind] = count
     this.#findings.push(ok(kind, `${count} listed`))
     for (const { isLeftOut, message } of notes)
@@ -180,7 +180,7 @@ class Examination {
   }
 
   /** Checks the server's answer for a session that it does not know. */
-  async #lostSession(): Promise<void> {
+  async #checkLostSession(): Promise<void> {
     const { ownSession, url } = this.#backend
     if (ownSession.opened?.sessionId === undefined || url.protocol === 'stdio:' || this.#backend.hasStreamSessions)
       return
