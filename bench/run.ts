@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const rooms = readdirSync(folder).filter((name) => name !== 'pair' && existsSync(`${folder}${name}/run.ts`))
 const args = process.argv.slice(2)
-const given = args.findIndex((arg) => arg.includes('=') || arg.startsWith('--'))
-const wanted = given === -1 ? args : args.slice(0, given)
+const firstOption = args.findIndex((arg) => arg.includes('=') || arg.startsWith('--'))
+const wanted = firstOption === -1 ? args : args.slice(0, firstOption)
 
 for (const room of wanted.length === 0 ? rooms.filter((name) => name !== 'compare') : wanted) {
   if (!rooms.includes(room)) {
@@ -20,7 +20,7 @@ for (const room of wanted.length === 0 ? rooms.filter((name) => name !== 'compar
   console.log(`\n${room}`)
   const { status } = spawnSync(
     process.execPath,
-    [`${folder}${room}/run.ts`, ...(given === -1 ? [] : args.slice(given))],
+    [`${folder}${room}/run.ts`, ...(firstOption === -1 ? [] : args.slice(firstOption))],
     { stdio: 'inherit' },
   )
   if (status !== 0) process.exit(1)

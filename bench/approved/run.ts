@@ -1,5 +1,5 @@
 /**
- * What pins and the catalog gate hold in memory, and how long they take to come into force, at a gateway that is started
+ * Measures the memory of pins and the catalog gate, and the time until they are in force, at a gateway that is started
  * as in the image: bytes of the heap of a pin and of a row of the gate; how long 10,000 pins take to be reloaded, and a
  * changed tool to leave the lists after `list_changed`. Usage: run.ts [rounds, 5 by default]
  * Ends with 1 where a bar is missed.
@@ -19,23 +19,23 @@ const PINS = 10_000
 const SHOWN = 500
 const ROWS = 5_000
 
-const toolOf = (index: number, text: string): string =>
+const buildTool = (index: number, text: string): string =>
   JSON.stringify({
     name: `server_tool_${index}`,
     description: text,
     inputSchema: { type: 'object', properties: { message: { type: 'string' } } },
   })
-const nameOf = (index: number) => `server_tool_${index}`
+const buildName = (index: number) => `server_tool_${index}`
 
 const server = await startChangingServer('modern', {
-  tools: Array.from({ length: SHOWN }, (_, index) => toolOf(index, 'What it is for.')),
+  tools: Array.from({ length: SHOWN }, (_, index) => buildTool(index, 'What it is for.')),
 })
 
 /** Pins of so many tools; the server shows the first of them. */
-const pinned = (count: number, without?: string) => {
-  const names = Array.from({ length: count }, (_, index) => index).filter((index) => nameOf(index) !== without)
+const buildPinned = (count: number, without?: string) => {
+  const names = Array.from({ length: count }, (_, index) => index).filter((index) => buildName(index) !== without)
   const tools = Object.fromEntries(
-    names.map((index) => [nameOf(index), [definitionDigest(toolOf(index, 'What it is for.'))]]),
+    names.map((index) => [buildName(index), [definitionDigest(buildTool(index, 'What it is for.'))]]),
   )
   return { backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: { tools } } }] }
 }
@@ -90,37 +90,41 @@ async function bytesEach(bench: Bench, few: object, many: object, more: number, 
 }
 
 const has = (list: string, index: number) =>
-  list.includes(`"b_${nameOf(index)}"`) || list.includes(`"${nameOf(index)}"`)
+  list.includes(`"b_${buildName(index)}"`) || list.includes(`"${buildName(index)}"`)
 
 await runBench(async (bench) => {
-  const perPin = await bytesEach(bench, pinned(SHOWN), pinned(PINS), PINS - SHOWN, (list) => has(list, SHOWN - 1))
+  const perPin = await bytesEach(bench, buildPinned(SHOWN), buildPinned(PINS), PINS - SHOWN, (list) =>
+    has(list, SHOWN - 1),
+  )
   tell('memory of a pin', perPin, 'bytes', 100)
 
-  const rowsOf = (count: number): GateRow[] =>
+  const buildRows = (count: number): GateRow[] =>
     Array.from({ length: count }, (_, index) => ({
       name: `com.example/server-${index}`,
       remotes: [{ type: 'streamable-http', url: index === 0 ? server.url : `https://server-${index}.example.com/mcp` }],
       claims: { team: `team-${index % 50}` },
     }))
-  const few = await startGateRegistry(rowsOf(1))
-  const many = await startGateRegistry(rowsOf(ROWS))
+  const few = await startGateRegistry(buildRows(1))
+  const many = await startGateRegistry(buildRows(ROWS))
   for (const registry of [few, many]) registry.mode = 'anonymous'
-  const gated = (url: string) => ({
+  const buildGated = (url: string) => ({
     backends: [{ name: 'b', url: server.url }],
     catalogGate: { mode: 'enforce', registries: [{ name: 'house', url, registry: 'main' }] },
   })
-  const perRow = await bytesEach(bench, gated(few.url), gated(many.url), ROWS - 1, (list) => has(list, SHOWN - 1))
+  const perRow = await bytesEach(bench, buildGated(few.url), buildGated(many.url), ROWS - 1, (list) =>
+    has(list, SHOWN - 1),
+  )
   tell('memory of a row of the gate', perRow, 'bytes', 2048)
   await Promise.all([few.close(), many.close()])
 
-  const gateway = await bench.gateway(pinned(PINS))
+  const gateway = await bench.gateway(buildPinned(PINS))
   await untilListed(gateway, (list) => has(list, SHOWN - 1))
   const before = readUsage(gateway.pid).cpu
   const reloads: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    await gateway.configure(pinned(PINS, nameOf(7)))
+    await gateway.configure(buildPinned(PINS, buildName(7)))
     reloads.push((await untilListed(gateway, (list) => !has(list, 7))) / 1000)
-    await gateway.configure(pinned(PINS))
+    await gateway.configure(buildPinned(PINS))
     reloads.push((await untilListed(gateway, (list) => has(list, 7))) / 1000)
   }
   tell(`${PINS} pins reloaded`, reloads, 's', 1)
@@ -137,7 +141,7 @@ await runBench(async (bench) => {
     ] as const) {
       // Nothing was asked just before: a change comes at any time.
       await sleep(200 + 800 * Math.random())
-      server.shows.tools[7] = toolOf(7, text)
+      server.shows.tools[7] = buildTool(7, text)
       server.notify(changed)
       const ms = await untilListed(gateway, (list) => has(list, 7) === isShown)
       if (!isShown) drifts.push(ms / 1000)

@@ -12,7 +12,7 @@ export interface Input {
   run(size: number): void
 }
 
-const many = (count: number, part: (index: number) => string, between = '') =>
+const repeat = (count: number, part: (index: number) => string, between = '') =>
   Array.from({ length: count }, (_, index) => part(index)).join(between)
 const PERMIT = 'permit(principal, action, resource);'
 
@@ -53,31 +53,31 @@ export const inputs: Readonly<Record<string, Input>> = {
   'members of a set in a policy': {
     most: 8_000,
     run: (size) =>
-      checkPolicies([`permit(principal, action, resource) when { [${many(size, String, ',')}].contains(1) };`]),
+      checkPolicies([`permit(principal, action, resource) when { [${repeat(size, String, ',')}].contains(1) };`]),
   },
-  'keys of a configYAML': { most: 64_000, run: (size) => checkConfig(BASE + many(size, (id) => `k${id}: 1\n`)) },
+  'keys of a configYAML': { most: 64_000, run: (size) => checkConfig(BASE + repeat(size, (id) => `k${id}: 1\n`)) },
   'keys of one of its maps': {
     most: 64_000,
-    run: (size) => checkConfig(`${BASE}x: {${many(size, (id) => `k${id}: 1`, ',')}}\n`),
+    run: (size) => checkConfig(`${BASE}x: {${repeat(size, (id) => `k${id}: 1`, ',')}}\n`),
   },
   'a key of it again and again': {
     most: 64_000,
-    run: (size) => checkConfig(`${BASE}x: {${many(size, () => 'k: 1', ',')}}\n`),
+    run: (size) => checkConfig(`${BASE}x: {${repeat(size, () => 'k: 1', ',')}}\n`),
   },
   'its sources': {
     most: 32_000,
     run: (size) =>
       checkConfig(
-        `registries: []\nauth: {mode: anonymous}\nsources:\n${many(size, (id) => `- {name: s${id}, x: 1}\n`)}`,
+        `registries: []\nauth: {mode: anonymous}\nsources:\n${repeat(size, (id) => `- {name: s${id}, x: 1}\n`)}`,
       ),
   },
   'its aliases': {
     most: 32_000,
-    run: (size) => checkConfig(`${BASE}x: [${many(size, (id) => `&a${id} 1,*a${id}`, ',')}]\n`),
+    run: (size) => checkConfig(`${BASE}x: [${repeat(size, (id) => `&a${id} 1,*a${id}`, ',')}]\n`),
   },
-  'keys of a manifest': { most: 64_000, run: (size) => void parseDocuments(many(size, (id) => `k${id}: 1\n`)) },
+  'keys of a manifest': { most: 64_000, run: (size) => void parseDocuments(repeat(size, (id) => `k${id}: 1\n`)) },
   'aliases of a manifest': {
     most: 32_000,
-    run: (size) => void parseDocuments(`x: [${many(size, (id) => `&a${id} 1,*a${id}`, ',')}]\n`),
+    run: (size) => void parseDocuments(`x: [${repeat(size, (id) => `&a${id} 1,*a${id}`, ',')}]\n`),
   },
 }

@@ -17,7 +17,7 @@ import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { clusterAddress } from '../../operator/reconcile/index.ts'
 import { createParts } from '../../operator/runtime/loop/parts.ts'
-import { defaulted } from '../../test/support/operator/plans.ts'
+import { addDefaults } from '../../test/support/operator/plans.ts'
 import { inputs } from './inputs.ts'
 import { manifests } from './manifests.ts'
 
@@ -49,15 +49,15 @@ async function showGrowth(name: string, most: number, run: (size: number) => unk
   const ratios = costs.slice(1).map(([, ms], index) => ms / Math.max(NOISE, costs[index]?.[1] ?? 0))
   const worst = Math.max(...ratios)
   isTooSteep ||= worst > 2.5
-  const shown = costs.map(([size, ms]) => `${size}: ${ms.toFixed(0)} ms`).join(', ')
-  console.log(`${name.padEnd(40)} x${worst.toFixed(2)} for twice the size  (${shown})`)
+  const summary = costs.map(([size, ms]) => `${size}: ${ms.toFixed(0)} ms`).join(', ')
+  console.log(`${name.padEnd(40)} x${worst.toFixed(2)} for twice the size  (${summary})`)
 }
 
 const silent = { out: () => {}, err: () => {}, env: {}, stop: new AbortController().signal }
 const folder = mkdtempSync(join(tmpdir(), 'portico-authors-'))
 const file = join(folder, 'a.yaml')
 
-/** What commands do with files. `diff` and `pin` read and check them, and ask others for the rest. */
+/** The commands that read files. `diff` and `pin` read and check them, and get the rest from others. */
 const commands: Readonly<Record<string, () => unknown>> = {
   'diff, pin': () => checkManifests(readManifests([file])),
   validate: () => dispatch(['validate', file], silent),
@@ -80,7 +80,7 @@ if (!process.argv.includes('operator=only')) {
 rmSync(folder, { recursive: true, force: true })
 
 const object = (kind: string, namespace: string, name: string, spec: object): KubernetesObject =>
-  defaulted({
+  addDefaults({
     apiVersion: 'portico.dev/v1beta1',
     kind,
     metadata: { name, namespace, uid: `of-${namespace}-${name}`, generation: 1, resourceVersion: '1' },
@@ -90,7 +90,7 @@ const object = (kind: string, namespace: string, name: string, spec: object): Ku
 const PLURALS = Object.fromEntries(Object.values(kinds).map(({ kind, plural }) => [kind, plural]))
 
 /** Returns the longest pause of the event loop and the time for the other namespace, in milliseconds. */
-async function reconciled(hostile: readonly KubernetesObject[], others: readonly KubernetesObject[]) {
+async function reconcile(hostile: readonly KubernetesObject[], others: readonly KubernetesObject[]) {
   const done = new Set<string>()
   const api = {
     apply: async (_: unknown, one: KubernetesObject) => ({
@@ -127,19 +127,19 @@ async function reconciled(hostile: readonly KubernetesObject[], others: readonly
   }
   const pauses = monitorEventLoopDelay({ resolution: 1 })
   pauses.enable()
-  const begun = performance.now()
-  const work = async () => {
+  const startedAt = performance.now()
+  const runWorker = async () => {
     for (let key = await parts.queue.take(); key !== undefined; key = await parts.queue.take()) {
       await parts.reconciler.run(key, parts.queue).catch((error: Error) => console.log(`${key}: ${error.message}`))
       parts.queue.done(key)
       await delay(0)
     }
   }
-  const workers = Promise.all([work(), work(), work(), work()])
+  const workers = Promise.all([runWorker(), runWorker(), runWorker(), runWorker()])
   while (others.some(({ metadata }) => !done.has(metadata.name))) await delay(5)
-  const othersMs = performance.now() - begun
+  const othersMs = performance.now() - startedAt
   while (parts.checks.pending > 0 || parts.queue.depth + parts.queue.working > 0) await delay(5)
-  const allMs = performance.now() - begun
+  const allMs = performance.now() - startedAt
   pauses.disable()
   parts.queue.close()
   parts.checks.close()
@@ -213,9 +213,9 @@ function values(count: number): Readonly<Record<string, string>> {
   return Object.fromEntries(Array.from({ length: count }, (_, id) => [`k${String(id).padStart(6, '0')}`, 'a']))
 }
 
-await reconciled([], others('warm'))
-console.log(`\noperator, 300 configs of another namespace: ${await reconciled([], others('alone'))}`)
+await reconcile([], others('warm'))
+console.log(`\noperator, 300 configs of another namespace: ${await reconcile([], others('alone'))}`)
 for (const [name, one] of Object.entries(large))
-  console.log(`beside ${name.padEnd(36)} ${await reconciled([one], others(`beside-${one.metadata.name}`))}`)
-console.log(`beside 10 texts at their bounds:             ${await reconciled(hostile, others('beside'))}`)
+  console.log(`beside ${name.padEnd(36)} ${await reconcile([one], others(`beside-${one.metadata.name}`))}`)
+console.log(`beside 10 texts at their bounds:             ${await reconcile(hostile, others('beside'))}`)
 process.exit(isTooSteep ? 1 : 0)

@@ -32,7 +32,7 @@ const grants = createGrants({
   log: () => log,
 })
 const refresh = refreshTokens(store, keyedHash([randomSecret()]))
-const random = (bytes: number) => randomBytes(bytes).toString('base64url')
+const randomText = (bytes: number) => randomBytes(bytes).toString('base64url')
 
 function memory(): number {
   if (globalThis.gc === undefined) throw new Error('run it with node --expose-gc')
@@ -57,21 +57,21 @@ async function register(clientId: string): Promise<void> {
 }
 
 async function logIn(clientId: string): Promise<string> {
-  const [grantId, accountId, now] = [random(32), randomUUID(), Math.floor(Date.now() / 1000)]
+  const [grantId, accountId, now] = [randomText(32), randomUUID(), Math.floor(Date.now() / 1000)]
   const scope = 'tools:call tools:read'
-  await grants.describe(grantId, { user: { name: 'Some Person', email: `${random(6)}@example.com` } })
+  await grants.describe(grantId, { user: { name: 'Some Person', email: `${randomText(6)}@example.com` } })
   const openid = { scope }
   await grants.keep(grantId, { iat: now, accountId, clientId, kind: 'Grant', openid, resources: { [RESOURCE]: scope } })
   const payload = {
     ...{ iat: now, exp: now + TTL_S, accountId, authTime: now, iiat: now, grantId, gty: 'authorization_code' },
-    ...{ resource: RESOURCE, rotations: 0, scope, sessionUid: random(32), kind: 'RefreshToken', clientId },
+    ...{ resource: RESOURCE, rotations: 0, scope, sessionUid: randomText(32), kind: 'RefreshToken', clientId },
   }
   await refresh.keep(refresh.make(grantId, 0), payload, TTL_S)
   return grantId
 }
 
 const before = memory()
-const ids = Array.from({ length: NUMBER }, () => random(16))
+const ids = Array.from({ length: NUMBER }, () => randomText(16))
 const names = memory()
 for (const [index, id] of ids.entries()) {
   await register(id)
@@ -82,20 +82,20 @@ const logins: string[] = []
 for (const id of ids) logins.push(await logIn(id))
 const both = memory()
 for (const login of logins) {
-  const set = { owner: login, subject: random(12), accessToken: random(400), refreshToken: random(48) }
+  const set = { owner: login, subject: randomText(12), accessToken: randomText(400), refreshToken: randomText(48) }
   await tokens.put({ login, provider: 'corp' }, set, { ttlMs: TTL_S * 1000 })
 }
 const all = memory()
 
-const counted = async (kind: 'client' | 'grant' | 'refresh', keys: readonly string[]) => {
+const countKeys = async (kind: 'client' | 'grant' | 'refresh', keys: readonly string[]) => {
   let left = 0
   for (const key of keys) if ((await store.get(kind, key)) !== undefined) left++
   return left
 }
 const [keptClients, keptGrants, keptRefresh] = [
-  await counted('client', ids),
-  await counted('grant', logins),
-  await counted('refresh', logins),
+  await countKeys('client', ids),
+  await countKeys('grant', logins),
+  await countKeys('refresh', logins),
 ]
 let keptTokens = 0
 for (const login of logins) if ((await tokens.get({ login, provider: 'corp' })) !== undefined) keptTokens++

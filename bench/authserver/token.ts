@@ -56,9 +56,9 @@ async function measure(name: string, storage: NonNullable<AuthServerConfig['stor
       token = answer.refresh_token
     }
     const sorted = times.slice(WARM_UP).sort((a, b) => a - b)
-    const at = (part: number) => sorted[Math.floor((sorted.length - 1) * part)] as number
-    console.log(`${name.padEnd(9)} p50 ${at(0.5).toFixed(2)} ms, p99 ${at(0.99).toFixed(2)} ms`)
-    return at(0.5)
+    const percentile = (part: number) => sorted[Math.floor((sorted.length - 1) * part)] as number
+    console.log(`${name.padEnd(9)} p50 ${percentile(0.5).toFixed(2)} ms, p99 ${percentile(0.99).toFixed(2)} ms`)
+    return percentile(0.5)
   } finally {
     await server.close()
   }

@@ -20,7 +20,7 @@ interface Recipe {
   readonly separator: string
 }
 
-const named = (backends: readonly Part[]) =>
+const nameBackends = (backends: readonly Part[]) =>
   backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` }))
 
 export const RECIPES: readonly Recipe[] = [
@@ -34,7 +34,7 @@ export const RECIPES: readonly Recipe[] = [
         incomingAuth: { type: 'anonymous' },
         outgoingAuth: { source: 'inline', default: { type: 'unauthenticated' } },
         aggregation: { conflictResolution: 'prefix', conflictResolutionConfig: { prefixFormat: '{workload}_' } },
-        backends: named(backends).map((backend) => ({ ...backend, transport: 'streamable-http' })),
+        backends: nameBackends(backends).map((backend) => ({ ...backend, transport: 'streamable-http' })),
       }),
     args: (file, port) => ['serve', '--config', file, '--host', '127.0.0.1', '--port', String(port)],
     ...{ path: '/mcp', separator: '_' },
@@ -53,7 +53,9 @@ export const RECIPES: readonly Recipe[] = [
                   {
                     matches: [{ path: { exact: '/mcp' } }],
                     backends: [
-                      { mcp: { targets: named(backends).map(({ name, url }) => ({ name, mcp: { host: url } })) } },
+                      {
+                        mcp: { targets: nameBackends(backends).map(({ name, url }) => ({ name, mcp: { host: url } })) },
+                      },
                     ],
                   },
                 ],
@@ -72,7 +74,9 @@ export const RECIPES: readonly Recipe[] = [
       [
         '[proxy]\nname = "bench"\n[proxy.listen]\nhost = "127.0.0.1"',
         `port = ${port}`,
-        ...named(backends).map(({ name, url }) => `[[backends]]\nname = "${name}"\ntransport = "http"\nurl = "${url}"`),
+        ...nameBackends(backends).map(
+          ({ name, url }) => `[[backends]]\nname = "${name}"\ntransport = "http"\nurl = "${url}"`,
+        ),
       ].join('\n'),
     args: (file) => ['--config', file],
     ...{ path: '/', separator: '/' },
@@ -128,16 +132,16 @@ const OWNER_MS = 120_000
 /** Parses NAME=URL,pid=N[,era=modern][,separator=/], an endpoint that is already running. Throws if it is malformed. */
 export function externalTarget(text: string): Target {
   const [, name = '', address = '', more = ''] = /^([^=]+)=([^,]+),?(.*)$/.exec(text) ?? []
-  const given = new Map(more.split(',').map((pair) => pair.split('=') as [string, string]))
-  const pid = Number(given.get('pid'))
+  const options = new Map(more.split(',').map((pair) => pair.split('=') as [string, string]))
+  const pid = Number(options.get('pid'))
   if (!URL.canParse(address) || !(pid > 0)) throw new Error(`not NAME=URL,pid=N: ${text}`)
   const { origin, pathname: path } = new URL(address)
   return {
     name,
     async start(era) {
-      if (era !== (given.get('era') ?? 'legacy')) return undefined
+      if (era !== (options.get('era') ?? 'legacy')) return undefined
       await untilItLists(origin, path, era, OWNER_MS)
-      const tool = gatewayName(given.get('separator') ?? '_')
+      const tool = gatewayName(options.get('separator') ?? '_')
       return { pid, origin, path, name: tool, tokens: [], hasSessions: true, end: () => undefined }
     },
   }

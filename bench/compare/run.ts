@@ -38,7 +38,7 @@ const extent = {
 }
 
 /** Keeps three digits after the point. */
-const rounded = (row: Row): Row =>
+const roundRow = (row: Row): Row =>
   JSON.parse(JSON.stringify(row, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value)))
 
 async function measure(): Promise<readonly Row[]> {
@@ -66,7 +66,7 @@ function measureIdle(file: string): Results['idle'] {
 }
 
 const load = loadavg()[0] as number
-const rows = (await measure()).map(rounded)
+const rows = (await measure()).map(roundRow)
 const commit = execFileSync('git', ['rev-parse', '--short=8', 'HEAD'], { cwd: THIS_CHECKOUT, encoding: 'utf8' }).trim()
 const results: Results = {
   command: `make bench ARGS="compare ${process.argv.slice(2).join(' ')}"`,

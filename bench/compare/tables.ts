@@ -33,7 +33,7 @@ const TITLES: Readonly<Record<Kind, string>> = {
 const NOTHING_ON = 'portico none'
 
 const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-const shown = (ratio: Ratio | undefined) => (ratio === undefined ? '' : withError(ratio.ratio, ratio.error, 2))
+const formatRatio = (ratio: Ratio | undefined) => (ratio === undefined ? '' : withError(ratio.ratio, ratio.error, 2))
 
 function formatTable(rows: readonly Row[], kind: Kind): string[] {
   const its = rows.filter((row) => row.kind === kind)
@@ -59,8 +59,8 @@ function formatTable(rows: readonly Row[], kind: Kind): string[] {
       return line([
         name,
         withError(cpu.median, cpu.error, 0),
-        shown(nothing && computeRatio(micros, nothing.micros)),
-        shown(bare && computeRatio(bare.micros, micros)),
+        formatRatio(nothing && computeRatio(micros, nothing.micros)),
+        formatRatio(bare && computeRatio(bare.micros, micros)),
         (1e6 / cpu.median).toFixed(0),
         median(perSecond).toFixed(0),
         median(p50).toFixed(2),
@@ -83,13 +83,15 @@ export function formatTables({ command, date, commit, machine, extent, rows, idl
       if (its.some((row) => row.kind === kind))
         texts.push(`${TITLES[kind]}, ${era} era:`, formatTable(its, kind).join('\n'))
     }
-  const of = ({ median, error }: Estimate, digits: number) => withError(median, error ?? Number.NaN, digits)
+  const format = ({ median, error }: Estimate, digits: number) => withError(median, error ?? Number.NaN, digits)
   if (idle !== undefined)
     texts.push(
       [
         line(['idle', 'ready after ms', 'ms of CPU', 'MiB of its own']),
         line(['---', '---', '---', '---']),
-        ...idle.map(({ name, ms, cpuMs, mebibytes }) => line([name, of(ms, 0), of(cpuMs, 0), of(mebibytes, 1)])),
+        ...idle.map(({ name, ms, cpuMs, mebibytes }) =>
+          line([name, format(ms, 0), format(cpuMs, 0), format(mebibytes, 1)]),
+        ),
       ].join('\n'),
     )
   return texts.join('\n\n')

@@ -13,7 +13,7 @@ const condition = (isWell: boolean) => ({
   lastTransitionTime: '2026-11-20T00:00:00Z',
 })
 
-/** Returns a workload; every tenth is a gateway, every hundredth is ill. */
+/** Returns a workload; every tenth is a gateway, every hundredth is unhealthy. */
 function workload(index: number): KubernetesObject {
   const namespace = `team-${index % NAMESPACES}`
   const isGateway = index % (10 * NAMESPACES) < NAMESPACES
@@ -58,4 +58,4 @@ const api = await startApiStandIn([
   ...Array.from({ length: NAMESPACES }, group),
 ])
 console.log(api.url)
-process.on('message', () => process.send?.(api.asked.filter(({ path }) => path.includes('limit=')).length))
+process.on('message', () => process.send?.(api.requests.filter(({ path }) => path.includes('limit=')).length))

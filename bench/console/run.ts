@@ -42,13 +42,13 @@ const PAGES = [
 ]
 
 /** Resident memory of a process in MiB, now and at most. */
-function memoryOf({ pid }: ChildProcess): readonly [now: number, most: number] {
+function readMemory({ pid }: ChildProcess): readonly [now: number, most: number] {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const of = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024)
-  return [of('VmRSS'), of('VmHWM')]
+  const readMebibytes = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024)
+  return [readMebibytes('VmRSS'), readMebibytes('VmHWM')]
 }
 
-async function timed(times: number, work: () => Promise<unknown>): Promise<number> {
+async function measureTime(times: number, work: () => Promise<unknown>): Promise<number> {
   const taken: number[] = []
   for (let count = 0; count < times; count++) {
     const before = performance.now()
@@ -97,8 +97,8 @@ async function lists(): Promise<number> {
 
 try {
   await eventually('the console serves', isUp)
-  console.log(`memory before anybody looks: ${memoryOf(served)[0]} MiB`)
-  const listTime = await timed(TIMES, async () => {
+  console.log(`memory before anybody looks: ${readMemory(served)[0]} MiB`)
+  const listTime = await measureTime(TIMES, async () => {
     const list = `${apiUrl}/apis/portico.dev/v1beta1/mcpservers`
     let next: string | undefined = ''
     while (next !== undefined) {
@@ -109,12 +109,12 @@ try {
     }
   })
   console.log(`lists of ${values.workloads} workloads: ${listTime.toFixed(0)} ms`)
-  const cold = await timed(TIMES, async () => get('/workloads', await logIn(`cold-${Math.random()}`)))
+  const cold = await measureTime(TIMES, async () => get('/workloads', await logIn(`cold-${Math.random()}`)))
   console.log(`/workloads of somebody new, lists and login included: ${cold.toFixed(0)} ms`)
   const cookie = await logIn('ada')
   for (const path of PAGES) {
     const page = await get(path, cookie)
-    const taken = await timed(TIMES, () => get(path, cookie))
+    const taken = await measureTime(TIMES, () => get(path, cookie))
     console.log(`${path}: ${taken.toFixed(0)} ms, ${(gzipSync(page).length / 1024).toFixed(1)} kB compressed`)
   }
   const tabs = await logIn('tabs')
@@ -127,7 +127,7 @@ try {
   console.log(`requests at the API server: one tab ${ofOne}, ${TABS} tabs ${(await lists()) - beforeMany}`)
   const cookies = await Promise.all(Array.from({ length: viewers }, (_, index) => logIn(`viewer-${index}`)))
   for (const own of cookies) for (const path of PAGES) await get(path, own)
-  const [now, most] = memoryOf(served)
+  const [now, most] = readMemory(served)
   console.log(`memory with ${viewers} viewers: ${now} MiB, at most ${most} MiB`)
 } finally {
   served.kill()

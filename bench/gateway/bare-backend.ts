@@ -10,9 +10,9 @@ import { makeTools } from './bare-tools.ts'
 
 const era = process.argv[2]
 const modern = era === 'modern' ? { resultType: 'complete', ttlMs: 0, cacheScope: 'private' } : {}
-const given = Object.fromEntries(process.argv.slice(4).map((arg) => arg.split('=')))
-const tools = makeTools(Number(given['tools'] ?? 20))
-const skillCount = Number(given['skills'] ?? 0)
+const options = Object.fromEntries(process.argv.slice(4).map((arg) => arg.split('=')))
+const tools = makeTools(Number(options['tools'] ?? 20))
+const skillCount = Number(options['skills'] ?? 0)
 const capabilities = {
   tools: {},
   ...(skillCount > 0 && { resources: {}, extensions: { 'io.modelcontextprotocol/skills': {} } }),

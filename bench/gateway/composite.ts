@@ -45,7 +45,7 @@ function startGateway(bench: Bench, backend: Part): Promise<Gateway> {
   })
 }
 
-async function turn(gateway: Gateway, one: Way): Promise<void> {
+async function runTurn(gateway: Gateway, one: Way): Promise<void> {
   const { origin } = gateway
   const { request } = one
   const before = cpuSeconds(gateway)
@@ -67,7 +67,7 @@ async function measure(bench: Bench): Promise<void> {
   const ways = [direct, composite]
   for (const { request, requests } of ways)
     await load({ origin: gateway.origin, ...WARM_UP, each: (WARM_UP.each * requests) / STEPS, request })
-  for (let left = TURNS; left > 0; left--) for (const one of ways) await turn(gateway, one)
+  for (let left = TURNS; left > 0; left--) for (const one of ways) await runTurn(gateway, one)
   const computeCpu = ({ cpu, runs }: Way) => (cpu / runs) * 1e6
   const computeTime = ({ alone, requests }: Way) => requests * median(alone)
   for (const one of ways)

@@ -1,5 +1,5 @@
 import { Client, type Dispatcher } from 'undici'
-import { metronome } from './metronome.ts'
+import { runEvenly } from './metronome.ts'
 
 /** One request of the load. */
 export interface LoadRequest {
@@ -33,7 +33,7 @@ interface LoadOptions {
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const clients = Array.from({ length: options.workers }, () => new Client(options.origin, { pipelining: 1 }))
   const { rate } = options
-  const sent = rate === undefined ? oneByOne(options, clients) : evenly(options, clients, rate)
+  const sent = rate === undefined ? sendOneByOne(options, clients) : sendEvenly(options, clients, rate)
   const { start, latencies } = await sent
   const seconds = (performance.now() - start) / 1000
   await Promise.all(clients.map((client) => client.close()))
@@ -45,7 +45,7 @@ interface Sent {
   readonly latencies: number[]
 }
 
-async function oneByOne(options: LoadOptions, clients: readonly Client[]): Promise<Sent> {
+async function sendOneByOne(options: LoadOptions, clients: readonly Client[]): Promise<Sent> {
   const { seconds, each = Number.POSITIVE_INFINITY, request } = options
   const start = performance.now()
   const until = start + seconds * 1000
@@ -58,11 +58,11 @@ async function oneByOne(options: LoadOptions, clients: readonly Client[]): Promi
   return { start, latencies: (await Promise.all(runs)).flat() }
 }
 
-async function evenly(options: LoadOptions, clients: readonly Client[], rate: number): Promise<Sent> {
+async function sendEvenly(options: LoadOptions, clients: readonly Client[], rate: number): Promise<Sent> {
   const { seconds, request } = options
   const sent: Promise<number>[] = []
   let start = Number.NaN
-  await metronome({ everyMs: 1000 / rate, count: Math.round(seconds * rate) }, (index) => {
+  await runEvenly({ everyMs: 1000 / rate, count: Math.round(seconds * rate) }, (index) => {
     if (index === 0) start = performance.now()
     const worker = index % clients.length
     sent.push(send(clients[worker] as Client, request(worker, Math.floor(index / clients.length))))

@@ -10,7 +10,7 @@ interface Beat {
  * Calls `beat` this many times, evenly spaced. Node's timers have whole milliseconds, which would bunch the calls. A
  * thread that sleeps keeps the time; a spinning one would take a processor.
  */
-export async function metronome({ everyMs, count }: Beat, beat: (index: number) => void): Promise<void> {
+export async function runEvenly({ everyMs, count }: Beat, beat: (index: number) => void): Promise<void> {
   const thread = new Worker(new URL(import.meta.url), { workerData: { everyMs, count } satisfies Beat })
   thread.on('message', beat)
   await once(thread, 'exit')

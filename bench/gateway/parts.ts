@@ -7,7 +7,7 @@ export interface Part {
   readonly origin: string
 }
 
-export interface Told {
+export interface PartReport {
   readonly calls?: number
 }
 
@@ -24,9 +24,9 @@ export async function start(script: URL, ...args: string[]): Promise<Part> {
   return { child, pid: child.pid as number, origin: `http://127.0.0.1:${port}` }
 }
 
-export function tell({ child }: Part): Promise<Told> {
+export function tell({ child }: Part): Promise<PartReport> {
   return new Promise((resolve) => {
-    child.once('message', (message) => resolve(message as Told))
+    child.once('message', (message) => resolve(message as PartReport))
     child.send('tell')
   })
 }

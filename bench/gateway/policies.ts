@@ -14,18 +14,18 @@ const WITHOUT = 'no policies'
 const ON_TOOLS = '20 on tools'
 const ON_ARGUMENTS = ['20 on arguments', '20 on all tools']
 
-const twenty = (policy: (index: number) => string) => Array.from({ length: 20 }, (_, index) => policy(index))
+const makeTwenty = (policy: (index: number) => string) => Array.from({ length: 20 }, (_, index) => policy(index))
 /** A policy each for the twenty tools that are called. */
 const formatName = (index: number) => `b${index % 2}_tool_${index}`
-const onTools = twenty(
+const onTools = makeTwenty(
   (index) =>
     `permit(principal, action == Action::"call_tool", resource == Tool::"${formatName(index)}") unless { principal has claim_level && principal.claim_level < ${index} };`,
 )
-const onArguments = twenty(
+const onArguments = makeTwenty(
   (index) =>
     `permit(principal, action == Action::"call_tool", resource == Tool::"${formatName(index)}") when { context has arg_message && context.arg_message like "w*" };`,
 )
-const onEachCall = twenty(
+const onEachCall = makeTwenty(
   (index) =>
     `permit(principal, action == Action::"call_tool", resource) when { context has arg_message && context.arg_message like "${index === 19 ? 'w' : `v${index}`}*" };`,
 )

@@ -44,7 +44,7 @@ async function startGateway(bench: Bench, backend: Part, name: string, more: obj
 
 const request = (worker: number, count: number) => toolCall('modern', undefined, `b_tool_${count % 20}`, worker, count)
 
-async function turn(one: Measured): Promise<void> {
+async function runTurn(one: Measured): Promise<void> {
   const { origin } = one.gateway
   const before = cpuSeconds(one.gateway)
   const { requests } = await load({ origin, workers: 8, seconds: 1, request })
@@ -84,7 +84,7 @@ async function measure(bench: Bench, server: RedisServer): Promise<void> {
     const all = [without, inMemory, inRedis]
     for (const { gateway } of all) await load({ origin: gateway.origin, ...WARM_UP, request })
     const before = await scripts(redis)
-    for (let left = TURNS; left > 0; left--) for (const one of all) await turn(one)
+    for (let left = TURNS; left > 0; left--) for (const one of all) await runTurn(one)
     const rate = ({ requests, cpu }: Measured) => requests / cpu
     for (const one of all)
       console.log(

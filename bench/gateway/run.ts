@@ -38,7 +38,7 @@ interface Turn extends LoadResult {
 
 type Build = (session: string | undefined, worker: number, count: number) => LoadRequest
 
-const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
+const formatNumber = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
 
 function formatLine(name: string, turns: readonly Turn[]): string {
   const sum = (of: (turn: Turn) => number) => turns.reduce((total, turn) => total + of(turn), 0)
@@ -46,11 +46,11 @@ function formatLine(name: string, turns: readonly Turn[]): string {
   const latencies = Float64Array.from(turns.flatMap((turn) => [...turn.latencies])).sort()
   return [
     name.padEnd(40),
-    `${shown(requests / cpu)} a CPU-second`,
-    `${shown((cpu / requests) * 1e6)} µs CPU`,
-    `${shown(requests / sum((turn) => turn.seconds))} a second`,
-    `p50 ${shown(percentile(latencies, 0.5))} ms`,
-    `p99 ${shown(percentile(latencies, 0.99))} ms`,
+    `${formatNumber(requests / cpu)} a CPU-second`,
+    `${formatNumber((cpu / requests) * 1e6)} µs CPU`,
+    `${formatNumber(requests / sum((turn) => turn.seconds))} a second`,
+    `p50 ${formatNumber(percentile(latencies, 0.5))} ms`,
+    `p99 ${formatNumber(percentile(latencies, 0.99))} ms`,
     `${(sum((turn) => turn.calls) / requests).toFixed(2)} backend calls each`,
   ].join('  ')
 }
@@ -66,16 +66,16 @@ async function startEra(era: Era, bench: Bench) {
 async function measureEra(bench: Bench, era: Era): Promise<void> {
   const { backends, proxies, gateway } = await startEra(era, bench)
   const direct: Build = (session, worker, count) => toolCall(era, session, `tool_${count % 20}`, worker, count)
-  const relayed: Build = (session, worker, count) =>
+  const buildRelayed: Build = (session, worker, count) =>
     toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
   const list: Build = (session) => toolsList(era, session)
 
   async function calls(): Promise<number> {
-    const told = await Promise.all(backends.map(tell))
-    return told.reduce((sum, { calls = 0 }) => sum + calls, 0)
+    const reports = await Promise.all(backends.map(tell))
+    return reports.reduce((sum, { calls = 0 }) => sum + calls, 0)
   }
 
-  async function turn({ part, build }: Measured, { workers, rate }: Shape): Promise<Turn> {
+  async function runTurn({ part, build }: Measured, { workers, rate }: Shape): Promise<Turn> {
     // The bare proxies know no sessions; neither does the bare backend behind them.
     const sessions = await Promise.all(
       Array.from({ length: workers }, () =>
@@ -99,7 +99,7 @@ async function measureEra(bench: Bench, era: Era): Promise<void> {
 
   async function measure(name: string, shape: Shape, measured: readonly Measured[]): Promise<void> {
     const turns = new Map(measured.map((one) => [one, [] as Turn[]]))
-    for (let left = TURNS; left > 0; left--) for (const [one, its] of turns) its.push(await turn(one, shape))
+    for (let left = TURNS; left > 0; left--) for (const [one, its] of turns) its.push(await runTurn(one, shape))
     for (const [one, its] of turns) console.log(formatLine(`${era}: ${name}, ${one.through}`, its))
   }
 
@@ -107,9 +107,9 @@ async function measureEra(bench: Bench, era: Era): Promise<void> {
   const session = era === 'legacy' ? await openSession(`${gateway.origin}/mcp`) : undefined
   for (const { origin } of Object.values(proxies))
     await load({ origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
-  await load({ origin: gateway.origin, ...WARM_UP, request: (worker, count) => relayed(session, worker, count) })
+  await load({ origin: gateway.origin, ...WARM_UP, request: (worker, count) => buildRelayed(session, worker, count) })
   const directly: Measured = { through: 'direct', part: backend, build: direct }
-  const gatewayCalls: Measured = { through: 'gateway', part: gateway, build: relayed }
+  const gatewayCalls: Measured = { through: 'gateway', part: gateway, build: buildRelayed }
   for (const workers of [1, 8, 32])
     await measure(`tools/call ×${workers}`, { workers }, [
       directly,

@@ -17,7 +17,7 @@ const CONNECTIONS = 16
 const KIB = 1024
 const MIB = KIB * KIB
 
-interface Told {
+interface ProcessReport {
   readonly cpu: number
   readonly rss: number
   readonly heap: number
@@ -73,13 +73,13 @@ async function measureSessions(bench: Bench): Promise<void> {
   )
   const clients = Array.from({ length: CONNECTIONS }, () => new Client(gateway.origin))
 
-  async function tell(): Promise<Told> {
+  async function tell(): Promise<ProcessReport> {
     const heap = await tellHeap(gateway)
     return { cpu: cpuSeconds(gateway), rss: readUsage(gateway.pid).resident, heap }
   }
 
   /** Runs something this many times, spread over the connections. */
-  async function times(count: number, run: (client: Client, index: number) => Promise<void>): Promise<void> {
+  async function repeat(count: number, run: (client: Client, index: number) => Promise<void>): Promise<void> {
     let next = 0
     await Promise.all(
       clients.map(async (client) => {
@@ -89,7 +89,9 @@ async function measureSessions(bench: Bench): Promise<void> {
   }
 
   /** Does it and tells what it took. */
-  async function measure(run: () => Promise<void>): Promise<{ cpuMs: number; before: Told; after: Told }> {
+  async function measure(
+    run: () => Promise<void>,
+  ): Promise<{ cpuMs: number; before: ProcessReport; after: ProcessReport }> {
     const before = await tell()
     await run()
     // The garbage collection at the next look at the heap is not counted.
@@ -98,35 +100,36 @@ async function measureSessions(bench: Bench): Promise<void> {
   }
 
   const line = (name: string, text: string) => console.log(`${name.padEnd(44)} ${text}`)
-  const memory = ({ heap, rss }: Told) => `heap ${(heap / MIB).toFixed(1)} MiB   rss ${(rss / MIB).toFixed(0)} MiB`
+  const memory = ({ heap, rss }: ProcessReport) =>
+    `heap ${(heap / MIB).toFixed(1)} MiB   rss ${(rss / MIB).toFixed(0)} MiB`
 
   try {
     const ids: string[] = []
-    const opening = async (client: Client) => void ids.push(await open(client))
-    const closing = (client: Client, index: number) => close(client, ids[index] as string)
+    const openNext = async (client: Client) => void ids.push(await open(client))
+    const closeNext = (client: Client, index: number) => close(client, ids[index] as string)
     const calling = async (client: Client, index: number) => {
       for (const backend of [0, 1])
         await send(client, toolCall('legacy', ids[index], `b${backend}_tool_1`, index, backend))
     }
 
     // Warm: what the first thousands cost is the compiler's.
-    await times(5_000, opening)
-    await times(5_000, closing)
+    await repeat(5_000, openNext)
+    await repeat(5_000, closeNext)
     ids.length = 0
 
-    const opened = await measure(() => times(IDLE, opening))
+    const opened = await measure(() => repeat(IDLE, openNext))
     const computeHeap = ({ before, after }: typeof opened) => (after.heap - before.heap) / IDLE / KIB
     line('opening a session', `${(opened.cpuMs / IDLE).toFixed(3)} ms CPU`)
     line(`idle session, of ${IDLE}`, `${computeHeap(opened).toFixed(2)} KiB   ${memory(opened.after)}`)
 
-    const called = await measure(() => times(IDLE, calling))
+    const called = await measure(() => repeat(IDLE, calling))
     line('first calls to two backends, opening both', `${(called.cpuMs / IDLE).toFixed(3)} ms CPU`)
     const both = (called.after.heap - opened.before.heap) / IDLE / KIB
     line('idle session with both backends open', `${both.toFixed(2)} KiB   ${memory(called.after)}`)
-    const again = await measure(() => times(IDLE, calling))
+    const again = await measure(() => repeat(IDLE, calling))
     line('later calls to both', `${(again.cpuMs / IDLE).toFixed(3)} ms CPU`)
 
-    const ended = await measure(() => times(IDLE, closing))
+    const ended = await measure(() => repeat(IDLE, closeNext))
     line(
       'ending a session and both of its backends',
       `${(ended.cpuMs / IDLE).toFixed(3)} ms CPU   ${memory(ended.after)}`,
@@ -135,7 +138,7 @@ async function measureSessions(bench: Bench): Promise<void> {
     const rounds = 4
     for (let round = 1; round <= rounds; round++) {
       const { after } = await measure(() =>
-        times(TURNOVER / rounds, async (client, index) => {
+        repeat(TURNOVER / rounds, async (client, index) => {
           const id = await open(client)
           await send(client, toolCall('legacy', id, `b${index % 2}_tool_1`, index, round))
           await close(client, id)

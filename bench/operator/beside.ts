@@ -63,15 +63,15 @@ export function compare(before: readonly Phases[], after: readonly Phases[]): Co
   for (const title of after[0]?.keys() ?? []) {
     lines.push('', title)
     for (const name of Object.keys(QUANTITIES) as Quantity[]) {
-      const of = (runs: readonly Phases[]) => runs.flatMap((phases) => phases.get(title)?.[name] ?? [])
-      const [was, is] = [of(before), of(after)]
+      const collectSamples = (runs: readonly Phases[]) => runs.flatMap((phases) => phases.get(title)?.[name] ?? [])
+      const [was, is] = [collectSamples(before), collectSamples(after)]
       if (was.length === 0) continue
       const [middleBefore, middleAfter] = [median(was), median(is)]
       const isAbove = Math.min(...is) > Math.max(...was)
       const isLost = isAbove && middleAfter > middleBefore * ALIKE && middleAfter - middleBefore > NOTHING[name]
-      const told = `${was.join(' ')} | ${is.join(' ')}`
+      const phases = `${was.join(' ')} | ${is.join(' ')}`
       lines.push(
-        `  ${name.padEnd(28)} ${told.padEnd(44)} ${middleBefore === 0 ? '-' : (middleAfter / middleBefore).toFixed(2)}${isLost ? ' LOST' : ''}`,
+        `  ${name.padEnd(28)} ${phases.padEnd(44)} ${middleBefore === 0 ? '-' : (middleAfter / middleBefore).toFixed(2)}${isLost ? ' LOST' : ''}`,
       )
       if (isLost) lost.push(`${title}: ${name}`)
     }
@@ -87,9 +87,9 @@ async function addCheckout(commit: string): Promise<{ readonly folder: string; r
   const folder = join(parent, 'checkout')
   const git = (...args: string[]) => execFileSync('git', args, { cwd: here, stdio: ['ignore', 'ignore', 'inherit'] })
   git('worktree', 'add', '--quiet', '--detach', folder, commit)
-  const locked = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8')
+  const readLock = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8')
   // A symbolic link won't do, because the bundler identifies files by their real path.
-  if (locked(folder) === locked(here))
+  if (readLock(folder) === readLock(here))
     await cp(join(here, 'node_modules'), join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true })
   else execFileSync('npm', ['ci', '--no-progress', '--loglevel=error'], { cwd: folder, stdio: 'inherit' })
   return {
@@ -106,10 +106,10 @@ async function addCheckout(commit: string): Promise<{ readonly folder: string; r
  * time. Prints each run's figures and the ratio of their medians, and returns whether this side has lost nothing.
  * @param args the arguments of each run
  */
-export async function measureBeside(given: string, runs: number, args: readonly string[]): Promise<boolean> {
-  const other = existsSync(join(given, 'bench/operator/run.ts'))
-    ? { folder: resolve(given), remove: async () => {} }
-    : await addCheckout(given)
+export async function measureBeside(folder: string, runs: number, args: readonly string[]): Promise<boolean> {
+  const other = existsSync(join(folder, 'bench/operator/run.ts'))
+    ? { folder: resolve(folder), remove: async () => {} }
+    : await addCheckout(folder)
   const measured = { before: [] as Phases[], after: [] as Phases[] }
   try {
     for (let round = 0; round < runs; round += 1) {

@@ -14,18 +14,19 @@ export interface Amounts {
 
 /** Builds configs, groups, their proxies and gateways; each object names one of the configs. */
 export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts): readonly Manifest[] {
-  const of = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
+  const makeMany = <T>(count: number, make: (index: number) => T) =>
+    Array.from({ length: count }, (_, index) => make(index))
   const chooseConfig = (index: number) => (index < ofTheChanged ? CHANGED : `telemetry-${1 + (index % (configs - 1))}`)
   const member = (index: number) => {
-    const made = proxy(`proxy-${index}`, chooseConfig(index))
-    made.spec['groupRef'] = { name: `group-${index % gateways}` }
-    return made
+    const created = proxy(`proxy-${index}`, chooseConfig(index))
+    created.spec['groupRef'] = { name: `group-${index % gateways}` }
+    return created
   }
   return [
-    ...of(configs, (index) => telemetry(`telemetry-${index}`)),
-    ...of(gateways, (index) => group(`group-${index}`)),
-    ...of(proxies, member),
-    ...of(gateways, (index) => gateway(`gateway-${index}`, chooseConfig(ofTheChanged + index), `group-${index}`)),
+    ...makeMany(configs, (index) => telemetry(`telemetry-${index}`)),
+    ...makeMany(gateways, (index) => group(`group-${index}`)),
+    ...makeMany(proxies, member),
+    ...makeMany(gateways, (index) => gateway(`gateway-${index}`, chooseConfig(ofTheChanged + index), `group-${index}`)),
   ]
 }
 
@@ -46,7 +47,7 @@ export async function changeConfig(api: ApiServer): Promise<void> {
 }
 
 /** Counts objects whose status is not of their latest generation. */
-export async function unreconciled(api: ApiServer): Promise<number> {
+export async function countUnreconciled(api: ApiServer): Promise<number> {
   let count = 0
   for (const kind of ['MCPTelemetryConfig', 'MCPGroup', 'MCPRemoteProxy', 'VirtualMCPServer']) {
     const { items } = await api.list<{ metadata: { generation: number }; status?: { observedGeneration: number } }>(

@@ -22,9 +22,9 @@ import {
   startOperator,
 } from '../../test/cluster/support/operator-process.ts'
 import { setUp } from '../../test/setup/index.ts'
-import { needsOf } from '../../test/setup/needs.ts'
+import { listNeeds } from '../../test/setup/needs.ts'
 import { measureBeside } from './beside.ts'
-import { changeConfig, create, manifests, unreconciled } from './objects.ts'
+import { changeConfig, countUnreconciled, create, manifests } from './objects.ts'
 import { Requests } from './requests.ts'
 import { readUsage } from './usage.ts'
 
@@ -82,7 +82,7 @@ async function phase(title: string, { plane, api, operator }: Measured, act: () 
   // Not asked for before it is quiet: lists of everything take a sixth of the API server's time.
   await requests.quiet()
   const ofPlane = readCpu(plane) - planeBefore
-  await eventually(async () => (await unreconciled(api)) === 0, 'all are reconciled', 300_000)
+  await eventually(async () => (await countUnreconciled(api)) === 0, 'all are reconciled', 300_000)
   const seconds = await requests.quiet()
   const { cpu, rss, peak, own } = readUsage(operator().pid)
   const memory = `${rss.toFixed(0)} MiB (${own.toFixed(0)} its own), ${peak.toFixed(0)} at its highest`
@@ -98,7 +98,7 @@ async function measure(plane: ControlPlane): Promise<void> {
   await installOperator(plane)
   const objects = manifests(amounts)
   // The API server holds back the first creates of a kind for two seconds after its definition, whoever asks.
-  for (const one of new Map(objects.map((object) => [object.kind, object])).values()) plane.refusalOf(one)
+  for (const one of new Map(objects.map((object) => [object.kind, object])).values()) plane.readRefusal(one)
   const config = loadKubeConfig(plane.kubeconfig)
   const api = new ApiServer(config, 'bench')
   const kubeconfig = operatorKubeconfig(plane)
@@ -132,16 +132,16 @@ async function measure(plane: ControlPlane): Promise<void> {
 }
 
 async function main(): Promise<number> {
-  const { help, before, runs, ...given } = values
+  const { help, before, runs, ...rest } = values
   if (help) {
     console.log(HELP.trimEnd())
     return 0
   }
   if (before !== undefined) {
-    const args = Object.entries(given).map(([name, value]) => `--${name}=${value}`)
+    const args = Object.entries(rest).map(([name, value]) => `--${name}=${value}`)
     return (await measureBeside(before, Number(runs), args)) ? 0 : 1
   }
-  await setUp(needsOf(['bench/operator/run.ts']))
+  await setUp(listNeeds(['bench/operator/run.ts']))
   const plane = await startControlPlane({ controllers: false, auditReadsOf: [OPERATOR_USER] })
   try {
     await measure(plane)

@@ -28,8 +28,13 @@ export async function compareGateways(
   try {
     const targets = FEATURES.flatMap((feature) =>
       SIDES.map((side) => {
-        const given = { name: `${side} ${feature}`, shipped: products[side], directory, isOptional: side === 'before' }
-        return featureTarget(given, feature, surroundings)
+        const settings = {
+          name: `${side} ${feature}`,
+          shipped: products[side],
+          directory,
+          isOptional: side === 'before',
+        }
+        return featureTarget(settings, feature, surroundings)
       }),
     )
     const rows = await measureCosts([...bareProxies, ...targets], { ...EXTENT, starts }, (found) =>

@@ -54,11 +54,13 @@ export function compareWithReference(rows: readonly Row[], side: string, setting
     ? JSON.parse(readFileSync(FILE, 'utf8'))
     : { what: WHAT, set: [], ratios: {} }
   const lost = losses(reference.ratios, found)
-  const shown = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
+  const formatRatio = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
   for (const [name, ratio] of Object.entries(found)) {
     const its = reference.ratios[name]
-    const beside = its === undefined ? 'not in the reference' : `reference ${shown(its)}`
-    console.log(`${name.padEnd(24)} ${shown(ratio)} bare calls, ${beside}${lost.includes(name) ? ': a loss' : ''}`)
+    const beside = its === undefined ? 'not in the reference' : `reference ${formatRatio(its)}`
+    console.log(
+      `${name.padEnd(24)} ${formatRatio(ratio)} bare calls, ${beside}${lost.includes(name) ? ': a loss' : ''}`,
+    )
   }
   if (setting !== undefined) {
     const ratios = Object.fromEntries(

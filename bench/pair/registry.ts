@@ -33,8 +33,8 @@ export async function compareRegistries(roots: { readonly before: string; readon
     for (const kind of KINDS) {
       const path = paths[kind] as (index: number) => string
       const pair = {
-        before: measured(both.before, path, REQUESTS[kind]),
-        after: measured(both.after, path, REQUESTS[kind]),
+        before: buildMeasure(both.before, path, REQUESTS[kind]),
+        after: buildMeasure(both.after, path, REQUESTS[kind]),
       }
       // Until the program is compiled.
       for (let warmUp = 0; warmUp < 8; warmUp++) for (const measure of [pair.before, pair.after]) await measure()
@@ -51,15 +51,15 @@ export async function compareRegistries(roots: { readonly before: string; readon
 }
 
 /** Processor time of one request, in microseconds. */
-function measured(
+function buildMeasure(
   { registry, client }: { readonly registry: MeasuredRegistry; readonly client: Client },
   path: (index: number) => string,
   requests: number,
 ): Measure {
-  let asked = 0
+  let requested = 0
   return async () => {
     const used = registry.usage()
-    for (let count = 0; count < requests; count++) await client.get(path(asked++))
+    for (let count = 0; count < requests; count++) await client.get(path(requested++))
     return { total: ((registry.usage().cpuMs - used.cpuMs) / requests) * 1e3 }
   }
 }

@@ -13,7 +13,7 @@ export async function compareRender(roots: { readonly before: string; readonly a
   const directory = await mkdtemp(join(tmpdir(), 'portico-pair-'))
   try {
     await writeFile(join(directory, 'set.yaml'), manifests())
-    const measured = (root: string): Measure => {
+    const buildMeasure = (root: string): Measure => {
       return async () => {
         const began = performance.now()
         const { status, stderr } = spawnSync(join(root, 'bin/portico'), ['render', directory], {
@@ -26,7 +26,7 @@ export async function compareRender(roots: { readonly before: string; readonly a
     }
     const comparison = new Comparison('ms')
     // Each measurement is a process of its own.
-    const pair = { before: measured(roots.before), after: measured(roots.after) }
+    const pair = { before: buildMeasure(roots.before), after: buildMeasure(roots.after) }
     for (let round = 0; round < ROUNDS; round++)
       await comparison.measure(`render: ${PROXIES} proxies, 20 gateways`, TURNS, pair)
     comparison.print()
@@ -36,17 +36,17 @@ export async function compareRender(roots: { readonly before: string; readonly a
 }
 
 function manifests(): string {
-  const of = (kind: string, name: string, spec: object) => ({
+  const buildObject = (kind: string, name: string, spec: object) => ({
     apiVersion: 'portico.dev/v1beta1',
     kind,
     metadata: { name, namespace: 'default' },
     spec,
   })
-  const objects: object[] = [of('MCPTelemetryConfig', 'traces', { openTelemetry: {} })]
+  const objects: object[] = [buildObject('MCPTelemetryConfig', 'traces', { openTelemetry: {} })]
   for (let group = 0; group < 20; group++) {
     objects.push(
-      of('MCPGroup', `group-${group}`, {}),
-      of('VirtualMCPServer', `gateway-${group}`, {
+      buildObject('MCPGroup', `group-${group}`, {}),
+      buildObject('VirtualMCPServer', `gateway-${group}`, {
         groupRef: { name: `group-${group}` },
         incomingAuth: { type: 'anonymous' },
       }),
@@ -54,7 +54,7 @@ function manifests(): string {
   }
   for (let proxy = 0; proxy < PROXIES; proxy++)
     objects.push(
-      of('MCPRemoteProxy', `proxy-${proxy}`, {
+      buildObject('MCPRemoteProxy', `proxy-${proxy}`, {
         remoteUrl: `https://server-${proxy}.example.com/mcp`,
         groupRef: { name: `group-${proxy % 20}` },
       }),

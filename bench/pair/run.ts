@@ -18,8 +18,8 @@ const { values, positionals } = parseArgs({
     reason: { type: 'string' },
   },
 })
-const [given, ...words] = positionals
-if (given === undefined || !existsSync(join(given, 'cli/main.ts'))) {
+const [before, ...words] = positionals
+if (before === undefined || !existsSync(join(before, 'cli/main.ts'))) {
   console.error('usage: run.ts DIR [gateway|registry|render …], where DIR is another checkout of Portico')
   process.exit(2)
 }
@@ -43,7 +43,7 @@ if (unknown.length > 0) {
   console.error(`no such part: ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}`)
   process.exit(2)
 }
-const roots = { before: resolve(given), after: resolve(import.meta.dirname, '../..') }
+const roots = { before: resolve(before), after: resolve(import.meta.dirname, '../..') }
 let isDearer = false
 for (const [name, part] of Object.entries(parts))
   if (words.length === 0 || words.includes(name)) isDearer = (await part(roots)) === true || isDearer

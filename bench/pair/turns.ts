@@ -61,7 +61,7 @@ export class Comparison {
   /** Prints the means over the rounds, and the geometric mean of the ratios with its standard error. */
   print(): void {
     for (const [name, rounds] of this.#rounds) {
-      const shown = (side: 'before' | 'after') =>
+      const formatSide = (side: 'before' | 'after') =>
         `${side} ${mean(rounds.map((round) => round[side].total))
           .toFixed(1)
           .padStart(9)} ${this.#unit}`
@@ -70,7 +70,7 @@ export class Comparison {
         before.user === undefined || after.user === undefined ? [] : after.user / before.user,
       )
       console.log(
-        `${name.padEnd(36)} ${shown('before')}  ${shown('after')}  ratio ${meanRatio(totals)}` +
+        `${name.padEnd(36)} ${formatSide('before')}  ${formatSide('after')}  ratio ${meanRatio(totals)}` +
           `${users.length === 0 ? '' : `, in user mode ${meanRatio(users)}`} (${rounds.length} rounds)`,
       )
     }

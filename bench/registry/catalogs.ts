@@ -20,10 +20,10 @@ export interface Catalogs {
 
 /** Terms of each kind that have not been searched for with this index. */
 export const terms: Readonly<Record<string, (index: number) => string>> = {
-  common: (index) => written(chooseWord(index), Math.floor(index / WORDS.length)),
+  common: (index) => spellTerm(chooseWord(index), Math.floor(index / WORDS.length)),
   'two words': (index) => `${chooseWord(index)} ${chooseWord(index + Math.floor(index / WORDS.length))}`,
   rare: (index) => `number ${index * 7}`,
-  'late cluster': (index) => written(LATE, index),
+  'late cluster': (index) => spellTerm(LATE, index),
   none: (index) => `nothing like ${index}`,
 }
 
@@ -33,7 +33,7 @@ const chooseWord = (index: number) => WORDS[index % WORDS.length] as string
  * Returns a term that is equal for search and different for a cache: the bits of the number decide which letters are
  * capitals.
  */
-function written(term: string, number: number): string {
+function spellTerm(term: string, number: number): string {
   return Array.from(term, (letter, place) => ((number >> place) & 1 ? letter.toUpperCase() : letter)).join('')
 }
 

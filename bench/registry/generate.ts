@@ -36,25 +36,25 @@ export function* generateServers({
   domain = 'com.example',
 }: GenerateOptions): Iterable<Server> {
   const random = randomFrom(seed)
-  const below = (limit: number) => Math.floor(random() * limit)
-  const word = () => WORDS[below(WORDS.length)] as string
+  const randomBelow = (limit: number) => Math.floor(random() * limit)
+  const pickWord = () => WORDS[randomBelow(WORDS.length)] as string
   for (let index = 0; index < names; index++) {
     const number = (index * 7919) % names
     const name = `${domain}.${makeName(prefix, number)}`
-    const title = `${capital(word())} ${capital(word())}`
+    const title = `${capital(pickWord())} ${capital(pickWord())}`
     const count = Math.max(1, Math.round(versions * 2 * random()))
     for (let minor = 0; minor < count; minor++) {
-      const tools = makeTools(bytes[0] * (bytes[1] / bytes[0]) ** (random() ** 3), word)
+      const tools = makeTools(bytes[0] * (bytes[1] / bytes[0]) ** (random() ** 3), pickWord)
       yield {
         $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
         name,
-        description: `Lets a model ${word()} and ${word()} by ${word()} number ${number}`,
+        description: `Lets a model ${pickWord()} and ${pickWord()} by ${pickWord()} number ${number}`,
         title,
-        version: `1.${minor}.${below(10)}`,
-        remotes: [{ type: 'streamable-http', url: `https://${word()}-${number}.example.com/mcp` }],
+        version: `1.${minor}.${randomBelow(10)}`,
+        remotes: [{ type: 'streamable-http', url: `https://${pickWord()}-${number}.example.com/mcp` }],
         _meta: {
           'io.modelcontextprotocol.registry/publisher-provided': {
-            'com.example': { [name]: { tags: [word(), word()], tools } },
+            'com.example': { [name]: { tags: [pickWord(), pickWord()], tools } },
           },
         },
       }
@@ -78,8 +78,8 @@ function makeTools(characters: number, word: () => string): readonly object[] {
 }
 
 function makeName(prefix: string, number: number): string {
-  const word = (index: number) => WORDS[index % WORDS.length]
-  return `${word(number * 13)}/${word(number * 7 + 3)}-${prefix}-${number}`
+  const pickWord = (index: number) => WORDS[index % WORDS.length]
+  return `${pickWord(number * 13)}/${pickWord(number * 7 + 3)}-${prefix}-${number}`
 }
 
 const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)

@@ -82,16 +82,16 @@ export interface Reading {
  */
 export async function measure(kind: string, readings: readonly Reading[]): Promise<Measured[]> {
   const { warmUp, requests } = chooseEffort(kind)
-  const measured = readings.map((reading) => ({ ...reading, asked: 0, cpuMs: 0, times: [] as number[] }))
+  const measured = readings.map((reading) => ({ ...reading, next: 0, cpuMs: 0, times: [] as number[] }))
 
   async function ask(one: (typeof measured)[number], count: number): Promise<void> {
-    const end = one.asked + count
+    const end = one.next + count
     const asking = isLookup(kind) ? one.clients : one.clients.slice(0, 1)
     await Promise.all(
       asking.map(async (client) => {
-        while (one.asked < end) {
+        while (one.next < end) {
           const started = performance.now()
-          await client.get(one.path(one.asked++))
+          await client.get(one.path(one.next++))
           one.times.push(performance.now() - started)
         }
       }),

@@ -39,7 +39,7 @@ export function createReport(sizes: readonly number[]): Report {
   const targets: Record<string, Target> = {}
 
   function aim(name: string, measured: number, target: string, met: boolean): void {
-    targets[name] = { target, measured: rounded(measured), met }
+    targets[name] = { target, measured: round(measured), met }
   }
 
   const atMost = (name: string, measured: number, limit: number) => aim(name, measured, `≤ ${limit}`, measured <= limit)
@@ -105,12 +105,12 @@ export function createReport(sizes: readonly number[]): Report {
     const columns: Record<string, number> = {}
     for (const [rows, { p50Ms, p99Ms, cpuMs }] of bySize)
       Object.assign(columns, {
-        [`p50 ${rows}`]: rounded(p50Ms),
-        [`p99 ${rows}`]: rounded(p99Ms),
-        [`cpu ${rows}`]: rounded(cpuMs),
+        [`p50 ${rows}`]: round(p50Ms),
+        [`p99 ${rows}`]: round(p99Ms),
+        [`cpu ${rows}`]: round(cpuMs),
       })
     const [one, other] = [bySize.get(small), bySize.get(large)]
-    if (one !== undefined && other !== undefined) columns['ratio p50'] = rounded(other.p50Ms / one.p50Ms)
+    if (one !== undefined && other !== undefined) columns['ratio p50'] = round(other.p50Ms / one.p50Ms)
     return columns
   }
 }
@@ -119,9 +119,9 @@ function table(rows: Readonly<Record<string, Readonly<Record<string, number>>>>)
   return Object.fromEntries(
     Object.entries(rows).map(([name, row]) => [
       name,
-      Object.fromEntries(Object.entries(row).map(([column, value]) => [column, rounded(value)])),
+      Object.fromEntries(Object.entries(row).map(([column, value]) => [column, round(value)])),
     ]),
   )
 }
 
-const rounded = (value: number) => Number(value.toPrecision(4))
+const round = (value: number) => Number(value.toPrecision(4))

@@ -22,8 +22,8 @@ const START_NAMES = 10_000
 const CLIENTS = 8
 const MIB = 2 ** 20
 
-const given = process.argv.slice(2).map(Number)
-const sizes = given.length > 0 ? given : [1_000, 100_000]
+const numbers = process.argv.slice(2).map(Number)
+const sizes = numbers.length > 0 ? numbers : [1_000, 100_000]
 const began = performance.now()
 const progress = (text: string) =>
   console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`)

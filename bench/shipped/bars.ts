@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util'
 import { Client } from 'undici'
 import { definitionDigest } from '../../crds/settings/definition-digest.ts'
 import { startGateRegistry } from '../../test/support/gateway/gate-registry.ts'
-import { injecting } from '../../test/support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../test/support/gateway/login-gateway.ts'
 import { REDIRECT, SCOPES, TestClient } from '../../test/support/identity/auth-server.ts'
 import { enterKey, keyLinkIn } from '../../test/support/identity/key-entry.ts'
 import { type LoginProvider, startLoginProvider } from '../../test/support/identity/login-provider.ts'
@@ -71,7 +71,7 @@ type Backends = Readonly<Record<'plain' | 'many' | 'skills', readonly Part[]>>
 type Group = (bench: Bench, backends: Backends, around: Surroundings) => Promise<readonly Bar[]>
 
 const bearer = (token: string) => ['authorization', `Bearer ${token}`]
-const named = (parts: readonly Part[], more: object = {}) =>
+const nameBackends = (parts: readonly Part[], more: object = {}) =>
   parts.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
 const buildCall = (name: string, worker: number, count: number, headers: readonly string[] = []): LoadRequest => {
   const message = `w${worker}-c${count}-${'some text to carry along '.repeat(4)}`
@@ -91,8 +91,8 @@ const groups: Readonly<Record<string, Group>> = {
     const tools = Object.fromEntries(
       (await listTools(many[0] as Part)).map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]]),
     )
-    const without = await gateway({ backends: named(many) })
-    const pinned = await gateway({ backends: named(many, { pinning: { mode: 'enforce', pins: { tools } } }) })
+    const without = await gateway({ backends: nameBackends(many) })
+    const pinned = await gateway({ backends: nameBackends(many, { pinning: { mode: 'enforce', pins: { tools } } }) })
     return [
       { name: 'tools/list, 1,000 pinned tools', most: 1 / 0.95, without: lists(without), with: lists(pinned) },
       { name: 'tools/call, 1,000 pinned tools', most: 1 / 0.98, without: calls(without), with: calls(pinned) },
@@ -110,9 +110,11 @@ const groups: Readonly<Record<string, Group>> = {
       })),
     )
     /** The members that a caller sees: fifty different sets. */
-    const seen = (caller: number) => members.filter((index) => ((caller % SETS) + 1) & (1 << index))
+    const listVisible = (caller: number) => members.filter((index) => ((caller % SETS) + 1) & (1 << index))
     const tokens = await Promise.all(
-      around.subjects.map((sub, caller) => around.mint(sub, { members: seen(caller).map((index) => `b${index}`) })),
+      around.subjects.map((sub, caller) =>
+        around.mint(sub, { members: listVisible(caller).map((index) => `b${index}`) }),
+      ),
     )
     const config = {
       backends: members.map((index) => ({ name: `b${index}`, url: url(index) })),
@@ -122,13 +124,13 @@ const groups: Readonly<Record<string, Group>> = {
     const without = await gateway(config)
     const gated = await gateway({ ...config, catalogGate: { mode: 'enforce', registries } })
     const caller = (worker: number, count: number) => (worker + count * WORKERS) % tokens.length
-    const work = (gateway: Gateway): Record<'list' | 'call', Case> => ({
+    const buildCases = (gateway: Gateway): Record<'list' | 'call', Case> => ({
       list: { gateway, request: (worker, count) => buildList(bearer(tokens[caller(worker, count)] as string)) },
       call: {
         gateway,
         request(worker, count) {
           const who = caller(worker, count)
-          return buildCall(`b${seen(who)[0]}_tool_${count % 20}`, worker, count, bearer(tokens[who] as string))
+          return buildCall(`b${listVisible(who)[0]}_tool_${count % 20}`, worker, count, bearer(tokens[who] as string))
         },
       },
     })
@@ -137,15 +139,15 @@ const groups: Readonly<Record<string, Group>> = {
       {
         name: `tools/call, ${SETS} sets of members`,
         most: 1 / 0.95,
-        without: work(without).call,
-        with: work(gated).call,
+        without: buildCases(without).call,
+        with: buildCases(gated).call,
       },
     ]
   },
 
   async scopes({ gateway }, { plain }, around) {
     const auth = buildOidc(around)
-    const work = (gateway: Gateway): Case => ({
+    const buildCase = (gateway: Gateway): Case => ({
       gateway,
       request: (worker, count) =>
         buildCall(
@@ -155,17 +157,17 @@ const groups: Readonly<Record<string, Group>> = {
           bearer(around.tokens[worker % around.tokens.length] as string),
         ),
     })
-    const without = await gateway({ backends: named(plain), incomingAuth: auth })
-    const ruled = await gateway({ backends: named(plain), incomingAuth: { ...auth, scopeRules } })
-    return [{ name: 'tools/call, 50 scope rules', most: 1 / 0.97, without: work(without), with: work(ruled) }]
+    const without = await gateway({ backends: nameBackends(plain), incomingAuth: auth })
+    const ruled = await gateway({ backends: nameBackends(plain), incomingAuth: { ...auth, scopeRules } })
+    return [{ name: 'tools/call, 50 scope rules', most: 1 / 0.97, without: buildCase(without), with: buildCase(ruled) }]
   },
 
   async proofs({ gateway }, { plain }, around) {
     const resourceUrl = `${AUDIENCE}/mcp`
     const auth = buildOidc(around)
-    const without = await gateway({ backends: named(plain), resourceUrl, incomingAuth: auth })
+    const without = await gateway({ backends: nameBackends(plain), resourceUrl, incomingAuth: auth })
     const bound = await gateway({
-      backends: named(plain),
+      backends: nameBackends(plain),
       resourceUrl,
       incomingAuth: { ...auth, dpop: { mode: 'required', replay: 'replica', algs: ['ES256', 'RS256'] } },
     })
@@ -241,8 +243,8 @@ const groups: Readonly<Record<string, Group>> = {
   },
 
   async skills({ gateway }, { plain, skills }) {
-    const without = await gateway({ backends: named(plain) })
-    const both = await gateway({ backends: named(skills) })
+    const without = await gateway({ backends: nameBackends(plain) })
+    const both = await gateway({ backends: nameBackends(skills) })
     const read = (uri: string): Case => ({
       gateway: both,
       request: () => modernRequest('resources/read', { uri }, { expects: 'The text of a skill', name: uri }),
@@ -273,7 +275,7 @@ async function loginCalls({ shipped, directory }: Bench, backends: readonly Part
   const scopes = ['openid', 'profile', 'email']
   const oidcConfig = { issuerUrl: corp.issuer, clientId, clientSecretFile: secretFile, scopes }
   const config = {
-    backends: backends.map(({ origin }, index) => injecting(`b${index}`, `${origin}/mcp`, provider)),
+    backends: backends.map(({ origin }, index) => buildInjectingBackend(`b${index}`, `${origin}/mcp`, provider)),
     resourceUrl: resource,
     incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
     authServer: {
@@ -362,31 +364,31 @@ async function tokenEndpoint({ shipped, directory }: Bench, rules: readonly obje
   const registered = await TestClient.register(issuer)
   const path = '/oauth/token'
   const headers = ['content-type', 'application/x-www-form-urlencoded']
-  const addressOf = (index: number) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`
+  const buildAddress = (index: number) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`
   const form = (fields: Readonly<Record<string, string>>, index = 0): LoadRequest => ({
-    headers: [...headers, 'x-forwarded-for', addressOf(index)],
+    headers: [...headers, 'x-forwarded-for', buildAddress(index)],
     body: new URLSearchParams(fields).toString(),
     expects: '"access_token"',
   })
   /** Sends what `make` has made beforehand, so many at a time. */
-  const prepared = (atATime: number, make: (index: number) => Promise<LoadRequest>): Case => {
+  const prepareCase = (atATime: number, make: (index: number) => Promise<LoadRequest>): Case => {
     const ready: LoadRequest[] = []
-    let made = 0
+    let createdCount = 0
     return {
       gateway,
       path,
       async prepare(requests) {
         while (ready.length < requests + WORKERS)
-          ready.push(...(await Promise.all(Array.from({ length: atATime }, () => make(made++)))))
+          ready.push(...(await Promise.all(Array.from({ length: atATime }, () => make(createdCount++)))))
       },
       request: () => ready.pop() as LoadRequest,
     }
   }
   return {
     codes: () =>
-      prepared(8, async (index) => {
+      prepareCase(8, async (index) => {
         const client = new TestClient(issuer, registered.id)
-        client.agent.headers['x-forwarded-for'] = addressOf(index)
+        client.agent.headers['x-forwarded-for'] = buildAddress(index)
         client.agent.headers['x-person'] = `person-${index % 1_000}`
         // All networks together have 90 logins a second.
         await setTimeout(100)
@@ -395,21 +397,21 @@ async function tokenEndpoint({ shipped, directory }: Bench, rules: readonly obje
         return form({ ...fields, code_verifier: client.verifier })
       }),
     assertions: (people) =>
-      prepared(64, async (index) => {
+      prepareCase(64, async (index) => {
         const claims = { aud: issuer, client_id: 'desktop', sub: `person-${index % people}`, groups: ['all', 'eng'] }
         const assertion = await corp.mint(claims)
         const grant_type = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
         return form({ grant_type, assertion, client_id: 'desktop', client_secret: secret })
       }),
     machine: (client) =>
-      prepared(64, async (index) => {
+      prepareCase(64, async (index) => {
         const grant = { grant_type: 'client_credentials', resource, client_id: client }
         if (client === 'by-secret') return form({ ...grant, client_secret: secret }, index)
         const iat = Math.floor(Date.now() / 1000)
         const claims = { iss: client, sub: client, aud: issuer, jti: randomUUID(), iat, exp: iat + 300 }
-        const text = `${encoded({ alg: 'ES256', kid: 'own' })}.${encoded(claims)}`
+        const text = `${encode({ alg: 'ES256', kid: 'own' })}.${encode(claims)}`
         const client_assertion_type = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
-        return form({ ...grant, client_assertion_type, client_assertion: signed(text, own.privateKey) }, index)
+        return form({ ...grant, client_assertion_type, client_assertion: signAssertion(text, own.privateKey) }, index)
       }),
   }
 }
@@ -462,17 +464,17 @@ async function keyHolder(alg: 'ES256' | 'RS256', subject: string, around: Surrou
     alg === 'ES256' ? { crv: jwk.crv, kty: jwk.kty, x: jwk.x, y: jwk.y } : { e: jwk.e, kty: jwk.kty, n: jwk.n }
   const jkt = computeDigest(JSON.stringify(members))
   const token = await around.mint(subject, { cnf: { jkt } })
-  const head = encoded({ typ: 'dpop+jwt', alg, jwk: members })
+  const head = encode({ typ: 'dpop+jwt', alg, jwk: members })
   const ath = computeDigest(token)
   return (url) => {
     const claims = { jti: randomUUID(), htm: 'POST', htu: url, iat: Math.floor(Date.now() / 1000), ath }
-    return ['authorization', `DPoP ${token}`, 'dpop', signed(`${head}.${encoded(claims)}`, privateKey)]
+    return ['authorization', `DPoP ${token}`, 'dpop', signAssertion(`${head}.${encode(claims)}`, privateKey)]
   }
 }
 
 const computeDigest = (text: string) => createHash('sha256').update(text).digest('base64url')
-const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const signed = (text: string, key: KeyObject) =>
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const signAssertion = (text: string, key: KeyObject) =>
   `${text}.${sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`
 
 /** The work of one case, on its own connections. */

@@ -31,7 +31,7 @@ const { values } = parseArgs({
   },
 })
 
-function chosen<T extends string>(text: string, all: readonly T[]): T[] {
+function parseChoice<T extends string>(text: string, all: readonly T[]): T[] {
   const names = text.split(',') as T[]
   const unknown = names.filter((name) => !all.includes(name))
   if (unknown.length > 0) throw new Error(`no such ${unknown.join(', ')}; there are ${all.join(', ')}`)
@@ -39,10 +39,10 @@ function chosen<T extends string>(text: string, all: readonly T[]): T[] {
 }
 
 const roots = values.roots.split(',').map((text) => text.split('=') as [name: string, root: string])
-const features = chosen(values.features, FEATURES)
+const features = parseChoice(values.features, FEATURES)
 const extent = {
-  eras: chosen<Era>(values.eras, ['legacy', 'modern']),
-  kinds: chosen(values.kinds, KINDS),
+  eras: parseChoice<Era>(values.eras, ['legacy', 'modern']),
+  kinds: parseChoice(values.kinds, KINDS),
   starts: Number(values.starts),
   seconds: Number(values.seconds),
   warm: Number(values.warm),
@@ -73,8 +73,8 @@ try {
     for (const [index, [name]] of roots.entries()) {
       const isOptional = index > 0 && feature !== 'none'
       const product = shipped.get(name) as Shipped
-      const given = { name: `${name} ${feature}`, shipped: product, directory, isOptional }
-      targets.push(featureTarget(given, feature, surroundings))
+      const settings = { name: `${name} ${feature}`, shipped: product, directory, isOptional }
+      targets.push(featureTarget(settings, feature, surroundings))
     }
   const rows = await measureCosts(targets, extent, (found) => printRows(found, others))
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows)}\n`)

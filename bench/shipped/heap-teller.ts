@@ -17,8 +17,8 @@ export const HEAP_TELLER = { NODE_OPTIONS: `--import=data:text/javascript,${enco
 
 /** Bytes of the heap, and of buffers beside it, that are in use after a collection. */
 export async function tellHeap({ child }: Process): Promise<number> {
-  const told = once(child, 'message')
+  const answer = once(child, 'message')
   child.send('tell')
-  const [heap] = await told
+  const [heap] = await answer
   return heap
 }

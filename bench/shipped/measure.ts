@@ -80,7 +80,7 @@ type Samples = Map<string, Omit<Row, 'era' | 'kind' | 'name'>>
 export async function measureCosts(
   targets: readonly Target[],
   extent: Extent,
-  told: (rows: readonly Row[]) => void,
+  report: (rows: readonly Row[]) => void,
 ): Promise<Row[]> {
   const rows: Row[] = []
   for (const era of extent.eras) {
@@ -93,15 +93,15 @@ export async function measureCosts(
     const found = [...new Set(starts.flatMap((start) => [...start.keys()]))].map((key) => {
       const [kind, ...name] = key.split(' ')
       const samples = starts.flatMap((start) => start.get(key) ?? [])
-      const all = (of: keyof (typeof samples)[number]) => samples.flatMap((sample) => sample[of])
+      const collect = (of: keyof (typeof samples)[number]) => samples.flatMap((sample) => sample[of])
       return {
         ...({ era, kind, name: name.join(' ') } as Pick<Row, 'era' | 'kind' | 'name'>),
-        ...{ micros: all('micros'), perSecond: all('perSecond'), p50: all('p50'), p99: all('p99') },
-        ...{ ownMiB: all('ownMiB'), idleKiB: all('idleKiB') },
+        ...{ micros: collect('micros'), perSecond: collect('perSecond'), p50: collect('p50'), p99: collect('p99') },
+        ...{ ownMiB: collect('ownMiB'), idleKiB: collect('idleKiB') },
       }
     })
     const sorted = extent.kinds.flatMap((kind) => found.filter((row) => row.kind === kind))
-    told(sorted)
+    report(sorted)
     rows.push(...sorted)
     endParts()
   }
@@ -247,7 +247,7 @@ export function printRows(
   rows: readonly Row[],
   others: (name: string) => readonly { name: string; as: string }[],
 ): void {
-  const shown = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
+  const formatRatio = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
   for (const { era, kind, name, micros, ownMiB } of rows) {
     const found = estimate(micros)
     const bares = [BARE, BARE_UNDICI].flatMap((bare) => (name === bare ? [] : (findRow(rows, era, kind, bare) ?? [])))
@@ -258,10 +258,10 @@ export function printRows(
         `${withError(found.median, found.error, 1).padStart(7)} µs`,
         `${found.least.toFixed(1)} to ${found.most.toFixed(1)}, ${countWithin(found, micros)} of ${micros.length} within 10 %`,
         `${median(ownMiB).toFixed(0)} MiB`,
-        ...bares.map((bare) => `${shown(computeRatio(bare.micros, micros))} of ${bare.name} a CPU-second`),
+        ...bares.map((bare) => `${formatRatio(computeRatio(bare.micros, micros))} of ${bare.name} a CPU-second`),
         ...others(name).flatMap((other) => {
           const its = findRow(rows, era, kind, other.name)
-          return its === undefined ? [] : [`${shown(computeRatio(micros, its.micros))} of ${other.as}`]
+          return its === undefined ? [] : [`${formatRatio(computeRatio(micros, its.micros))} of ${other.as}`]
         }),
       ].join('  '),
     )

@@ -26,8 +26,8 @@ interface Settings {
   readonly isOptional?: boolean
 }
 
-export function gatewayTarget(given: Settings): Target {
-  const { name, shipped, directory, settings, ofBackends, tokens = [], tool = gatewayName(), isOptional } = given
+export function gatewayTarget(options: Settings): Target {
+  const { name, shipped, directory, settings, ofBackends, tokens = [], tool = gatewayName(), isOptional } = options
   let isLeftOut = false
   return {
     name,
@@ -49,13 +49,13 @@ export function gatewayTarget(given: Settings): Target {
 }
 
 export const featureTarget = (
-  given: Pick<Settings, 'name' | 'shipped' | 'directory' | 'isOptional'>,
+  options: Pick<Settings, 'name' | 'shipped' | 'directory' | 'isOptional'>,
   feature: Feature,
   surroundings: Surroundings,
 ): Target =>
   gatewayTarget({
-    ...given,
-    settings: buildSettings(feature, surroundings, given.directory),
+    ...options,
+    settings: buildSettings(feature, surroundings, options.directory),
     ofBackends: buildBackendSettings(feature),
     ...(needsTokens(feature) && { tokens: surroundings.tokens }),
   })

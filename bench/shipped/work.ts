@@ -60,7 +60,7 @@ export async function openWork(endpoint: Endpoint, workers: number): Promise<Wor
     call: (client, worker, count) => send(client, buildCall(worker, count), path),
     list: (client, worker, count) => send(client, withToken(toolsList(era, sessions[worker]), worker, count), path),
     session: (client, worker, count) =>
-      doSession(client, path, tokens[worker % tokens.length], (session) => buildCall(worker, count, session)),
+      runSession(client, path, tokens[worker % tokens.length], (session) => buildCall(worker, count, session)),
   }
 
   return {
@@ -100,7 +100,7 @@ const INITIALIZE = JSON.stringify({
 })
 
 /** Opens a session as clients do, calls a tool in it, and ends it. */
-async function doSession(
+async function runSession(
   client: Client,
   path: string,
   token: string | undefined,

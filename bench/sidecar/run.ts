@@ -43,8 +43,8 @@ async function inTurn(programs: readonly { readonly command: readonly string[]; 
 }
 
 function tell(name: string, all: readonly Measured[]) {
-  const of = (what: keyof Measured) => estimate(all.map((one) => one[what]))
-  const [ms, cpuMs, mebibytes] = [of('ms'), of('cpuMs'), of('mebibytes')]
+  const estimateField = (what: keyof Measured) => estimate(all.map((one) => one[what]))
+  const [ms, cpuMs, mebibytes] = [estimateField('ms'), estimateField('cpuMs'), estimateField('mebibytes')]
   const spread = `${mebibytes.least.toFixed(1)} to ${mebibytes.most.toFixed(1)}`
   console.log(
     `${name.padEnd(12)} ready after ${ms.median.toFixed(0)} ± ${ms.error.toFixed(0)} ms, ` +
@@ -68,13 +68,13 @@ await runBench(async ({ shipped, directory }) => {
       ready: /the gateway serves/,
     },
   ])
-  const told = [tell('bare Node', ofBare), tell('a proxy', ofProxy)]
-  const { ms, mebibytes } = told[1] as ReturnType<typeof tell>
-  const missed = ({ median, error }: { median: number; error: number }, goal: number) =>
+  const results = [tell('bare Node', ofBare), tell('a proxy', ofProxy)]
+  const { ms, mebibytes } = results[1] as ReturnType<typeof tell>
+  const formatMiss = ({ median, error }: { median: number; error: number }, goal: number) =>
     median - (Number.isNaN(error) ? 0 : error) > goal ? '; missed' : ''
   console.log(
-    `goals: ${GOALS.readyMs} ms${missed(ms, GOALS.readyMs)}, ` +
-      `${GOALS.mebibytes} MiB${missed(mebibytes, GOALS.mebibytes)}`,
+    `goals: ${GOALS.readyMs} ms${formatMiss(ms, GOALS.readyMs)}, ` +
+      `${GOALS.mebibytes} MiB${formatMiss(mebibytes, GOALS.mebibytes)}`,
   )
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(told)}\n`)
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results)}\n`)
 })
