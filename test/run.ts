@@ -11,7 +11,7 @@ import { relative } from 'node:path'
 import { removeAbandoned } from './secrets/scan.ts'
 import { bring, OutOfReach } from './setup/index.ts'
 import { kubernetesVersion } from './setup/kubernetes.ts'
-import { E2E_FILES, needsOf } from './setup/needs.ts'
+import { E2E_FILES, listNeeds } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
 import { makeFor } from './setup/runner/bundle.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
@@ -25,7 +25,7 @@ const CORES = availableParallelism()
 /** Number of files at a time, if the user sets it; by default as many as the cores have room for. */
 const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
-/** How many lanes take the longest files; one lane always takes the shortest. */
+/** The number of lanes that take the longest files; one lane always takes the shortest. */
 const LONG_LANES = Math.min(CORES, (JOBS ?? Number.POSITIVE_INFINITY) - 1)
 /** Time between two lines of progress. */
 const TELL_MS = 30_000
@@ -48,10 +48,10 @@ const started = performance.now()
 const secondsSince = (since: number) => (performance.now() - since) / 1000
 removeAbandoned()
 
-const needs = new Map(files.map((file) => [file, needsOf([file])]))
+const needs = new Map(files.map((file) => [file, listNeeds([file])]))
 const machine = thisMachine()
 // `.ci/run` continues with `make e2e`, whose set-up runs after that of the tests, beside them.
-const later = process.env['TEST_E2E_NEXT'] === 'true' ? needsOf(E2E_FILES) : []
+const later = process.env['TEST_E2E_NEXT'] === 'true' ? listNeeds(E2E_FILES) : []
 // A test of this runner starts another runner.
 delete process.env['TEST_E2E_NEXT']
 const arrivals = bring(
@@ -69,10 +69,10 @@ const allCame = Promise.all(
     ),
   ),
 )
-const whatCame = (file: string) => (needs.get(file) ?? []).map(({ name }) => come.get(name))
+const listOutcomes = (file: string) => (needs.get(file) ?? []).map(({ name }) => come.get(name))
 
 function isReady({ file }: Turn): boolean {
-  const outcomes = whatCame(file)
+  const outcomes = listOutcomes(file)
   return outcomes.some((outcome) => outcome instanceof Error) || outcomes.every((outcome) => outcome === true)
 }
 
@@ -108,7 +108,7 @@ function tell(result: Result): void {
 }
 
 async function take(turn: Turn): Promise<void> {
-  const missing = whatCame(turn.file).filter((outcome) => outcome instanceof Error)
+  const missing = listOutcomes(turn.file).filter((outcome) => outcome instanceof Error)
   if (missing.length > 0) return leaveOut(turn.file, missing)
   const since = performance.now()
   running.set(turn, since)

@@ -56,7 +56,7 @@ function rerun(name: string): void {
 
 for (const folder of FOLDERS)
   watch(join(root, folder), { recursive: true }, (_event, name) => {
-    // What tests themselves write has other names.
+    // Files that tests write have other names.
     if (name !== null && /\.(ts|md|yaml)$/.test(name)) rerun(join(folder, name))
   })
 run()

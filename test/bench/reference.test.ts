@@ -14,12 +14,12 @@ test('a ratio is of the medians, and its error of the starts in turn', () => {
   assert.ok(computeRatio([10, 12, 14], [5, 5, 5]).error > 0)
 })
 
-test('all work is told in calls of the bare proxy', () => {
+test('all work is expressed as a multiple of calls of the bare proxy', () => {
   const rows = [row(BARE, 'call', [50, 50]), row('after none', 'list', [100, 100]), row('before none', 'list', [9, 9])]
   assert.equal(ratiosToBare(rows, 'after'), { 'legacy list none': { ratio: 2, error: 0 } })
 })
 
-test('a loss is what is dearer by more than both errors', () => {
+test('a figure is a loss if it costs more by more than both errors', () => {
   const reference = { a: { ratio: 1, error: 0.03 }, b: { ratio: 1, error: 0.03 } }
   const found = { a: { ratio: 1.04, error: 0.04 }, b: { ratio: 1.06, error: 0.04 }, c: { ratio: 9, error: 0 } }
   assert.equal(losses(reference, found), ['b'])

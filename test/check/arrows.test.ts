@@ -4,45 +4,45 @@ import { circles, rooms, unusedAllowances, wrongArrows, wrongCircles, wrongFloor
 import { findImports, type Imports, readImports } from '../../check/imports.ts'
 
 const sources: Imports = readImports(new URL('../../', import.meta.url).pathname)
-const wrong = (file: string, source: string) => wrongArrows(file, findImports(file, source))
+const findWrong = (file: string, source: string) => wrongArrows(file, findImports(file, source))
 
-test('a room may import what the architecture lets it', () => {
-  assert.equal(wrong('dataplane/gateway/index.ts', "import { a } from '../server/errors.ts'"), [])
-  assert.equal(wrong('operator/reconcile/plan.ts', "import { a } from '../../dataplane/config/gateway.ts'"), [])
-  assert.equal(wrong('dataplane/config/gateway.ts', "import { a } from '../../crds/settings/duration.ts'"), [])
-  assert.equal(wrong('cli/run/index.ts', "const a = await import('../../operator/standalone/standalone.ts')"), [])
+test('a room may import what the architecture allows', () => {
+  assert.equal(findWrong('dataplane/gateway/index.ts', "import { a } from '../server/errors.ts'"), [])
+  assert.equal(findWrong('operator/reconcile/plan.ts', "import { a } from '../../dataplane/config/gateway.ts'"), [])
+  assert.equal(findWrong('dataplane/config/gateway.ts', "import { a } from '../../crds/settings/duration.ts'"), [])
+  assert.equal(findWrong('cli/run/index.ts', "const a = await import('../../operator/standalone/standalone.ts')"), [])
 })
 
 test('gateway and registry do not know each other', () => {
-  assert.equal(wrong('dataplane/gateway/index.ts', "import { a } from '../registry/index.ts'"), [
+  assert.equal(findWrong('dataplane/gateway/index.ts', "import { a } from '../registry/index.ts'"), [
     'dataplane/gateway/index.ts: may not import dataplane/registry/index.ts',
   ])
 })
 
 test('the data plane knows nothing of the operator, of kinds or of the command', () => {
   for (const target of ['../../operator/model/view.ts', '../../crds/index.ts', '../../cli/main.ts']) {
-    assert.is(wrong('dataplane/registry/index.ts', `import x from '${target}'`).length, 1, target)
+    assert.is(findWrong('dataplane/registry/index.ts', `import x from '${target}'`).length, 1, target)
   }
 })
 
 test('a dynamic import, a re-export and a type are arrows too', () => {
-  assert.is(wrong('dataplane/net/a.ts', "await import('../gateway/index.ts')").length, 1)
-  assert.is(wrong('dataplane/net/a.ts', "export * from '../gateway/index.ts'").length, 1)
-  assert.is(wrong('dataplane/net/a.ts', "import '../gateway/index.ts'").length, 1)
-  assert.is(wrong('dataplane/net/a.ts', "import type { A } from '../gateway/index.ts'").length, 1)
+  assert.is(findWrong('dataplane/net/a.ts', "await import('../gateway/index.ts')").length, 1)
+  assert.is(findWrong('dataplane/net/a.ts', "export * from '../gateway/index.ts'").length, 1)
+  assert.is(findWrong('dataplane/net/a.ts', "import '../gateway/index.ts'").length, 1)
+  assert.is(findWrong('dataplane/net/a.ts', "import type { A } from '../gateway/index.ts'").length, 1)
 })
 
 test('a file outside every room is reported', () => {
-  assert.equal(wrong('dataplane/odds/a.ts', ''), ['dataplane/odds/a.ts: lies in no room'])
+  assert.equal(findWrong('dataplane/odds/a.ts', ''), ['dataplane/odds/a.ts: lies in no room'])
 })
 
 test('a nested room imports those below it, and the files of the outer room import all of them', () => {
-  assert.equal(wrong('operator/runtime/loop/a.ts', "import '../queue/queue.ts'"), [])
-  assert.equal(wrong('operator/runtime/a.ts', "import './loop/controller.ts'"), [])
-  assert.equal(wrong('operator/runtime/queue/a.ts', "import '../loop/controller.ts'"), [
+  assert.equal(findWrong('operator/runtime/loop/a.ts', "import '../queue/queue.ts'"), [])
+  assert.equal(findWrong('operator/runtime/a.ts', "import './loop/controller.ts'"), [])
+  assert.equal(findWrong('operator/runtime/queue/a.ts', "import '../loop/controller.ts'"), [
     'operator/runtime/queue/a.ts: may not import operator/runtime/loop/controller.ts',
   ])
-  assert.is(wrong('operator/runtime/queue/a.ts', "import '../a.ts'").length, 1)
+  assert.is(findWrong('operator/runtime/queue/a.ts', "import '../a.ts'").length, 1)
 })
 
 test('each folder of a room has a level, and each level a folder', () => {

@@ -58,7 +58,7 @@ export const used = [once, wait, work, maybe, bus, yes, told]
 `
 
 /** Returns the findings in a project with these files. */
-async function findingsOf(files: Readonly<Record<string, string>>): Promise<string[]> {
+async function listFindings(files: Readonly<Record<string, string>>): Promise<string[]> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-floating-'))
   try {
     const config = {
@@ -88,7 +88,7 @@ declare const three: Three
     ['three', 'two', 'one'],
     ['two', 'one', 'three'],
   ]) {
-    const found = await findingsOf({ 'a.ts': `${types}${names.join('\n')}\nexport {}\n` })
+    const found = await listFindings({ 'a.ts': `${types}${names.join('\n')}\nexport {}\n` })
     assert.equal(
       found.map((line) => line.split(':')[1]),
       ['8', '9', '10'],
@@ -99,7 +99,7 @@ declare const three: Three
 
 test('a promise that nobody waits for is found, in whatever form it stands', async () => {
   const files = statements.map(([source], index) => [`s${index}.ts`, `${HEAD};${source}\n`] as const)
-  const found = await findingsOf(Object.fromEntries(files))
+  const found = await listFindings(Object.fromEntries(files))
   const line = HEAD.split('\n').length
   for (const [index, [source, floats]] of statements.entries())
     assert.is(

@@ -6,23 +6,23 @@ import * as assert from 'uvu/assert'
 import { deepNesting } from '../../check/nesting.ts'
 
 const level = (inner: string) => `if (n) {\n${inner}\n}`
-const nested = (depth: number, inner = 'n++'): string => (depth === 0 ? inner : level(nested(depth - 1, inner)))
+const nest = (depth: number, inner = 'n++'): string => (depth === 0 ? inner : level(nest(depth - 1, inner)))
 
 /** Bodies of a function, with the line of a body that nests too deeply. */
 const bodies: readonly (readonly [what: string, body: string, line: number | undefined])[] = [
-  ['four levels', nested(4), undefined],
-  ['five levels', nested(5), 5],
-  ['six levels, told once', nested(6), 5],
-  ['a loop as the fifth', nested(4, 'for (const one of []) n = one'), 5],
-  ['another kind of loop', nested(4, 'while (n) n--'), 5],
-  ['a loop that looks at its end', nested(4, 'do n--; while (n)'), 5],
-  ['a switch', nested(4, 'switch (n) {}'), 5],
-  ['a try', nested(4, 'try { n++ } finally { n-- }'), 5],
-  ['an else-if, which is no deeper', nested(3, 'if (n) n++\nelse if (n) n--\nelse if (n) n++'), undefined],
-  ['an if in an else, which is', nested(3, 'if (n) n++\nelse {\nif (n) n--\n}'), 6],
-  ['a function, which begins anew', nested(3, '[1].map(() => {\nif (n) n++\n})'), undefined],
-  ['a place with its reason', nested(4, '// nesting: a hot loop\nif (n) n++'), undefined],
-  ['a place without one', nested(4, '// nesting:\nif (n) n++'), 6],
+  ['four levels', nest(4), undefined],
+  ['five levels', nest(5), 5],
+  ['six levels, told once', nest(6), 5],
+  ['a loop as the fifth', nest(4, 'for (const one of []) n = one'), 5],
+  ['another kind of loop', nest(4, 'while (n) n--'), 5],
+  ['a loop that looks at its end', nest(4, 'do n--; while (n)'), 5],
+  ['a switch', nest(4, 'switch (n) {}'), 5],
+  ['a try', nest(4, 'try { n++ } finally { n-- }'), 5],
+  ['an else-if, which is no deeper', nest(3, 'if (n) n++\nelse if (n) n--\nelse if (n) n++'), undefined],
+  ['an if in an else, which is', nest(3, 'if (n) n++\nelse {\nif (n) n--\n}'), 6],
+  ['a function, which begins anew', nest(3, '[1].map(() => {\nif (n) n++\n})'), undefined],
+  ['a place with its reason', nest(4, '// nesting: a hot loop\nif (n) n++'), undefined],
+  ['a place without one', nest(4, '// nesting:\nif (n) n++'), 6],
 ]
 
 test('code that nests deeper than four levels is refused', async () => {

@@ -79,8 +79,8 @@ test('every reason and condition of the operator is documented, with what to do'
 test('no reason is documented that nothing reports', () => {
   // Kubernetes' own reasons, which are passed on.
   const theirs = new Set(['CrashLoopBackOff', 'Evicted', 'ImagePullBackOff'])
-  const told = Object.keys({ ...reasons, ...fileReasons, ...conditionTypes }).filter((name) => !theirs.has(name))
-  const unused = told.filter((name) => !sources.includes(`'${name}'`) && !new RegExp(`\\b${name}:`).test(sources))
+  const documented = Object.keys({ ...reasons, ...fileReasons, ...conditionTypes }).filter((name) => !theirs.has(name))
+  const unused = documented.filter((name) => !sources.includes(`'${name}'`) && !new RegExp(`\\b${name}:`).test(sources))
   assert.equal(unused, [])
 })
 

@@ -24,7 +24,7 @@ const FILES: Readonly<Record<string, string>> = {
   'a.test.ts': `test('one', () => {})\n  test(\n  ${TWO}, async () => {})\neventually('three', () => true)\n// four`,
   'table.test.ts': "for (const [title] of [['row', 1], [\n 'other']]) test(title, () => {})\nf('no row')",
 }
-const wrong = (...lines: readonly string[]) =>
+const findWrong = (...lines: readonly string[]) =>
   wrongScenarios(readScenarios(`# T\n\n${HEAD}${lines.join('\n')}\n\ntext`), (file) => FILES[file])
 
 test('tables with other columns are passed over', () => {
@@ -36,25 +36,25 @@ test('tables with other columns are passed over', () => {
 
 test('a title is found in its file, with any kind of quotes', () => {
   assert.equal(
-    wrong('| s | a.test.ts | one | c |', `| | a.test.ts | two of \${era}: a\\|b | c |`, '| n | none | why | |'),
+    findWrong('| s | a.test.ts | one | c |', `| | a.test.ts | two of \${era}: a\\|b | c |`, '| n | none | why | |'),
     [],
   )
 })
 
 test('a title may be that of a line of a table', () => {
-  for (const title of ['row', 'other']) assert.equal(wrong(`| s | table.test.ts | ${title} | c |`), [])
-  assert.is(wrong('| s | table.test.ts | no row | c |').length, 1)
+  for (const title of ['row', 'other']) assert.equal(findWrong(`| s | table.test.ts | ${title} | c |`), [])
+  assert.is(findWrong('| s | table.test.ts | no row | c |').length, 1)
 })
 
 test('missing files and titles, other texts than titles, and incomplete lines are reported', () => {
-  assert.equal(wrong('| s | b.test.ts | one | c |'), ['line 1 (s): there is no test/b.test.ts'])
+  assert.equal(findWrong('| s | b.test.ts | one | c |'), ['line 1 (s): there is no test/b.test.ts'])
   for (const title of ['on', 'three', 'four', 'one more'])
-    assert.equal(wrong(`| s | a.test.ts | ${title} | c |`), [
+    assert.equal(findWrong(`| s | a.test.ts | ${title} | c |`), [
       `line 1 (s): test/a.test.ts has no test of the title "${title}"`,
     ])
-  assert.equal(wrong('| s | a.test.ts | one | |'), ['line 1 (s): no counterpart'])
-  assert.equal(wrong('| s | none | | |'), ['line 1 (s): no title'])
-  assert.equal(wrong('| | a.test.ts | one | c |'), ['line 1 (one): the first line has no scenario'])
+  assert.equal(findWrong('| s | a.test.ts | one | |'), ['line 1 (s): no counterpart'])
+  assert.equal(findWrong('| s | none | | |'), ['line 1 (s): no title'])
+  assert.equal(findWrong('| | a.test.ts | one | c |'), ['line 1 (one): the first line has no scenario'])
 })
 
 test.run()

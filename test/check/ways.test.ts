@@ -8,7 +8,7 @@ import { explainedPlan } from '../../operator/reconcile/index.ts'
 import { filesRun } from '../support/files-run.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 import { postModern } from '../support/gateway/post.ts'
-import { context, worldOf } from '../support/operator/plans.ts'
+import { buildWorld, context } from '../support/operator/plans.ts'
 import { startAuthzRegistry } from '../support/registry/authz.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../support/servers/raw-server.ts'
 
@@ -34,7 +34,7 @@ test('docs/architecture.md lists the files of a call, a page and a reconcile as 
 })
 
 /** Compares the number that docs/architecture.md gives for a way with the files whose functions run on each call. */
-async function isMeasured(name: string, run: () => unknown): Promise<void> {
+async function checkCount(name: string, run: () => unknown): Promise<void> {
   const files = await filesRun(root, run)
   const measured = ways.find((listed) => listed.name === name)?.measured
   assert.is(
@@ -52,7 +52,7 @@ test('the number of files of a tools/call is the one that is measured', async ()
   })
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
   try {
-    await isMeasured('a tools/call', async () => {
+    await checkCount('a tools/call', async () => {
       const { text } = await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} })
       assert.match(text, OK_RESULT)
     })
@@ -66,7 +66,7 @@ test('the number of files of a page of the catalog is the one that is measured',
   const registry = await startAuthzRegistry()
   let limit = 0
   try {
-    await isMeasured('a page of the catalog', async () => {
+    await checkCount('a page of the catalog', async () => {
       // A different page each time, so that its body is not cached.
       const path = `/registry/acme-all/v0.1/servers?limit=${++limit}`
       assert.is((await registry.as('platform-writer', 'GET', path)).status, 200)
@@ -77,10 +77,10 @@ test('the number of files of a page of the catalog is the one that is measured',
 })
 
 test('the number of files of a reconcile is the one that is measured', async () => {
-  const { view } = worldOf(readFileSync(new URL('test/operator/golden/mcp-server.in.yaml', root), 'utf8'))
+  const { view } = buildWorld(readFileSync(new URL('test/operator/golden/mcp-server.in.yaml', root), 'utf8'))
   const object = view.get(mcpServer, 'default', 'fetch')
   assert.ok(object)
-  await isMeasured('a reconcile', () => explainedPlan(object, view, context))
+  await checkCount('a reconcile', () => explainedPlan(object, view, context))
 })
 
 test('a list is read from its heading to the next', () => {

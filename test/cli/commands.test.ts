@@ -88,8 +88,8 @@ test('every command explains itself, and the overview names them all', async () 
 
 test('version', async () => {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
-  const told = await portico(['version', '--output', 'json'], { PORTICO_API_GROUP: 'mcp.example.com' })
-  assert.equal(JSON.parse(told.out), { version, node: process.versions.node, apiGroup: 'mcp.example.com' })
+  const result = await portico(['version', '--output', 'json'], { PORTICO_API_GROUP: 'mcp.example.com' })
+  assert.equal(JSON.parse(result.out), { version, node: process.versions.node, apiGroup: 'mcp.example.com' })
   assert.match((await portico(['--version'])).out, `portico ${version}\n`)
 })
 
@@ -147,9 +147,9 @@ test('validate: a missing file is reported without a line, and no message is mea
   const registry =
     'apiVersion: portico.dev/v1beta1\nkind: MCPRegistry\nmetadata:\n  name: r\nspec:\n  configYAML: |\n    sources: []\n    ---\n    registries: []\n'
   using folder = temporaryFolder({ 'a.yaml': registry })
-  const told = await portico(['validate', folder.path])
-  assert.match(told.err, 'must be one YAML document')
-  assert.not.match(told.err, 'parseAllDocuments')
+  const result = await portico(['validate', folder.path])
+  assert.match(result.err, 'must be one YAML document')
+  assert.not.match(result.err, 'parseAllDocuments')
 })
 
 test('validate: each missing reference of an object is reported at its own place', async () => {
@@ -251,9 +251,9 @@ test('render --status: shows references and problems', async () => {
   const { code, out } = await portico(['render', '--status', folder.path])
   assert.is(code, 1)
   const statuses = parseAllDocuments(out).map((document) => document.toJS())
-  const of = (kind: string) => statuses.find((object) => object.kind === kind && object.status)?.status
-  assert.equal(of('MCPGroup').servers, ['s'])
-  const ready = of('VirtualMCPServer').conditions.find(({ type }: { type: string }) => type === 'Ready')
+  const findStatus = (kind: string) => statuses.find((object) => object.kind === kind && object.status)?.status
+  assert.equal(findStatus('MCPGroup').servers, ['s'])
+  const ready = findStatus('VirtualMCPServer').conditions.find(({ type }: { type: string }) => type === 'Ready')
   assert.equal([ready.status, ready.reason], ['False', 'ReferenceNotFound'])
 })
 

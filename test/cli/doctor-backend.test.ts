@@ -72,7 +72,7 @@ test('doctor checks a server of HTTP+SSE', async () => {
 })
 
 /** Rewrites each answer of a server before it is sent. */
-function rewritten(
+function rewriteAnswer(
   res: ServerResponse,
   edit: (head: { status: number; headers: Record<string, string | string[]> }, body: string) => string | Buffer,
 ): void {
@@ -93,14 +93,14 @@ function rewritten(
 const inJson =
   (edit: (text: string) => string): NonNullable<RawServerOptions['before']> =>
   (_, res) => {
-    rewritten(res, ({ status }, body) => (status === 200 ? edit(body) : body))
+    rewriteAnswer(res, ({ status }, body) => (status === 200 ? edit(body) : body))
     return false
   }
 
 const inHeaders =
   (edit: (headers: Record<string, string | string[]>) => void): NonNullable<RawServerOptions['before']> =>
   (_, res) => {
-    rewritten(res, ({ headers }, body) => {
+    rewriteAnswer(res, ({ headers }, body) => {
       edit(headers)
       return body
     })
@@ -301,7 +301,7 @@ const odd: Readonly<
   'another success': [
     {
       before: (_, res) => {
-        rewritten(res, (head, body) => {
+        rewriteAnswer(res, (head, body) => {
           if (head.status === 200) head.status = 201
           return body
         })
@@ -315,7 +315,7 @@ const odd: Readonly<
   'compressed answers': [
     {
       before: (_, res) => {
-        rewritten(res, ({ headers }, body) => {
+        rewriteAnswer(res, ({ headers }, body) => {
           headers['content-encoding'] = 'gzip'
           return gzipSync(body)
         })
@@ -472,7 +472,7 @@ test('headers from the command line and from files go with each request, and the
 })
 
 test('wrong usage exits with 2 and says what is wrong', async () => {
-  for (const [args, told] of [
+  for (const [args, expected] of [
     [[], 'URL of an MCP server is missing'],
     [['ftp://a.example'], 'is not a URL of http or https'],
     [['http://a.example', '--header', 'X-A'], 'NAME=VALUE'],
@@ -481,7 +481,7 @@ test('wrong usage exits with 2 and says what is wrong', async () => {
   ] as const) {
     const { code, out } = await doctor(...args)
     assert.is(code, 2, out)
-    assert.match(out, told)
+    assert.match(out, expected)
   }
 })
 

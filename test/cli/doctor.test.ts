@@ -123,13 +123,13 @@ async function broken(changes: object, keys: unknown = undefined, headers: () =>
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const given = keys ?? (await (await fetch(`${provider.issuer}/jwks`)).json())
-  own.jwks = typeof given === 'string' ? given : JSON.stringify(given)
+  const published = keys ?? (await (await fetch(`${provider.issuer}/jwks`)).json())
+  own.jwks = typeof published === 'string' ? published : JSON.stringify(published)
   own.text = JSON.stringify({ ...(await metadata()), issuer, jwks_uri: `${issuer}/jwks`, ...changes })
   return { issuer, [Symbol.dispose]: () => void server.close() }
 }
 
-const late = (seconds: number) => () => ({ date: new Date(Date.now() + seconds * 1000).toUTCString() })
+const shiftClock = (seconds: number) => () => ({ date: new Date(Date.now() + seconds * 1000).toUTCString() })
 const wrong: readonly (readonly [string, Parameters<typeof broken>, check: string, message: RegExp])[] = [
   ['another issuer', [{ issuer: 'https://other.example' }], 'issuer', /other\.example/],
   ['metadata whose issuer is no text', [{ issuer: { a: 1 } }], 'issuer', /\{"a":1\}/],
@@ -140,8 +140,8 @@ const wrong: readonly (readonly [string, Parameters<typeof broken>, check: strin
   ['no keys', [{}, { keys: [] }], 'keys', /has no keys/],
   ['keys that are no JSON', [{}, '<html>'], 'keys', /not a set of keys/],
   ['symmetric keys alone', [{}, { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }], 'keys', /can be used/],
-  ['a clock that is behind', [{}, undefined, late(-900)], 'clock', /[89]\d\d s behind/],
-  ['a clock that is ahead', [{}, undefined, late(900)], 'clock', /[89]\d\d s ahead/],
+  ['a clock that is behind', [{}, undefined, shiftClock(-900)], 'clock', /[89]\d\d s behind/],
+  ['a clock that is ahead', [{}, undefined, shiftClock(900)], 'clock', /[89]\d\d s ahead/],
   ['symmetric signatures', [{ id_token_signing_alg_values_supported: ['HS256'] }], 'algorithms', /HS256/],
   ['no code flow', [{ response_types_supported: ['id_token'] }], 'login', /id_token/],
 ]
@@ -188,7 +188,7 @@ test('texts of a provider are escaped before they reach a terminal', async () =>
 })
 
 /** Returns a JWKS as clients publish it. */
-async function keysOf(...keys: readonly object[]) {
+async function readKeys(...keys: readonly object[]) {
   const server = createServer((request, response) =>
     request.url === '/keys' ? response.end(JSON.stringify({ keys })) : response.writeHead(404).end(),
   )
@@ -208,7 +208,7 @@ const accepting = (authServerConfig: object) =>
 test('doctor checks trusted issuers in both forms, and the keys of clients and trust domains', async () => {
   using idp = await broken({})
   const key = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k' }
-  using keys = await keysOf(key, { ...key, kid: 'svid', use: 'jwt-svid' })
+  using keys = await readKeys(key, { ...key, kid: 'svid', use: 'jwt-svid' })
   const policy = { maxAssertionAge: '5m', acceptedAudiences: ['https://other.example'] }
   const config = {
     trustedIssuers: [
@@ -239,7 +239,7 @@ test('doctor checks trusted issuers in both forms, and the keys of clients and t
 })
 
 test('doctor reports client keys that are missing, private, for another use, or at a forbidden address', async () => {
-  using keys = await keysOf({ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'x' })
+  using keys = await readKeys({ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'x' })
   const client = (jwksUrl: string) => ({
     inboundGrants: { clientCredentials: { clients: [{ clientId: 'r', jwksUrl }] } },
   })
@@ -305,26 +305,26 @@ test('doctor reports OAuth 2 endpoints that are missing, not https, or answer an
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const told = async (config: object) => {
+  const listFindings = async (config: object) => {
     using folder = temporaryFolder({ 'all.json': oauth2Manifest(config) })
     const { code, findings } = await diagnose(folder.path)
     return [code, ...findings.map(({ severity, check }) => `${severity} ${check}`)]
   }
   try {
     const open = { endpointUrl: `${at}/open` }
-    assert.equal(await told({ authorizationEndpoint: `${at}/x`, tokenEndpoint: `${at}/x`, userInfo: open }), [
+    assert.equal(await listFindings({ authorizationEndpoint: `${at}/x`, tokenEndpoint: `${at}/x`, userInfo: open }), [
       ...[1, 'warning login page', 'error token', 'warning user info'],
     ])
-    assert.equal(await told({ authorizationEndpoint: `${at}/open`, tokenEndpoint: `${at}/moved` }), [
+    assert.equal(await listFindings({ authorizationEndpoint: `${at}/open`, tokenEndpoint: `${at}/moved` }), [
       ...[1, 'ok login page', 'error token', 'warning user'],
     ])
     const plain = { authorizationEndpoint: 'http://idp.example/a', tokenEndpoint: 'not a URL' }
-    assert.equal(await told({ ...plain, identityFromToken: { subjectPath: 'id' } }), [
+    assert.equal(await listFindings({ ...plain, identityFromToken: { subjectPath: 'id' } }), [
       ...[1, 'error login page', 'error token'],
     ])
     // `doctor` sends no request to private addresses only because a manifest names them.
     const inside = { authorizationEndpoint: 'https://10.0.0.1/a', tokenEndpoint: 'https://169.254.169.254/t' }
-    assert.equal(await told({ ...inside, identityFromToken: { subjectPath: 'id' } }), [
+    assert.equal(await listFindings({ ...inside, identityFromToken: { subjectPath: 'id' } }), [
       ...[1, 'error login page', 'error token'],
     ])
   } finally {

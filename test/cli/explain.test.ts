@@ -162,7 +162,7 @@ test('a running gateway explains on its admin listener', async () => {
   }
 })
 
-test('explain tells apart what the catalog hides and what policies deny', async () => {
+test('explain distinguishes what the catalog hides from what policies deny', async () => {
   const gated = join(folder, 'gated.json')
   const gate = join(folder, 'gate.json')
   const object = (kind: string, name: string, spec: object) => ({

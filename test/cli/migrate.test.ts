@@ -26,15 +26,15 @@ const FROM = ['--from', 'mcp.example.org']
 
 test('a folder goes to standard output as one stream, or into another folder under the same names', async () => {
   using folder = temporaryFolder({ 'in/a.yaml': group('a'), 'in/team/b.yaml': group('b') })
-  const moved = (name: string) => group(name).replace('mcp.example.org', 'portico.dev')
+  const renameGroup = (name: string) => group(name).replace('mcp.example.org', 'portico.dev')
   const input = join(folder.path, 'in')
-  const shown = await migrate(input, ...FROM)
-  assert.is(shown.code, 0)
-  assert.is(shown.out, `${moved('a')}---\n${moved('b')}`)
-  assert.is(shown.err, 'portico: 2 objects from mcp.example.org to portico.dev; 0 parts have no counterpart\n')
+  const result = await migrate(input, ...FROM)
+  assert.is(result.code, 0)
+  assert.is(result.out, `${renameGroup('a')}---\n${renameGroup('b')}`)
+  assert.is(result.err, 'portico: 2 objects from mcp.example.org to portico.dev; 0 parts have no counterpart\n')
   const output = join(folder.path, 'out')
   assert.is((await migrate(input, ...FROM, '-o', output)).code, 0)
-  assert.is(readFileSync(join(output, 'team/b.yaml'), 'utf8'), moved('b'))
+  assert.is(readFileSync(join(output, 'team/b.yaml'), 'utf8'), renameGroup('b'))
 })
 
 test('settings without a counterpart are named with their place, and the exit code says so', async () => {

@@ -45,7 +45,7 @@ async function run(
   })
   const gone = new Promise((resolve) => child.once('close', resolve))
   try {
-    await eventually('it says what it should', () => until(out, err)).catch((error: Error) => {
+    await eventually('the expected output', () => until(out, err)).catch((error: Error) => {
       throw new Error(`${error.message}\n${out}\n${err}`)
     })
   } finally {
@@ -55,7 +55,7 @@ async function run(
   return { out, err, log: readFileSync(join(state, 'run.log'), 'utf8') }
 }
 
-async function goodStart(args: readonly string[], program?: readonly string[]) {
+async function startSuccessfully(args: readonly string[], program?: readonly string[]) {
   const port = String(await freePort())
   using folder = temporaryFolder({
     'm/a.yaml': [group, gateway.replace('PORT', port), server('clock', slow, '  groupRef: {name: all}\n')].join(
@@ -68,7 +68,7 @@ async function goodStart(args: readonly string[], program?: readonly string[]) {
 }
 
 test('a good start prints only the table, and the rest goes to the log', async () => {
-  const { out, err, log } = await goodStart([], COMMAND)
+  const { out, err, log } = await startSuccessfully([], COMMAND)
   assert.is(err, '')
   assert.match(out, /^Starting the workloads of .*; the output of the processes is in .*run\.log\n\n/)
   // On a slow machine some servers start later than the table waits, and get a line each.
@@ -80,7 +80,7 @@ test('a good start prints only the table, and the rest goes to the log', async (
 })
 
 test('--verbose shows what the processes write', async () => {
-  const { err } = await goodStart(['--verbose'])
+  const { err } = await startSuccessfully(['--verbose'])
   assert.match(err, 'MCPServer default/clock: chatter on start')
 })
 

@@ -61,7 +61,7 @@ test('the link to the console comes first, and alone if nothing is served', () =
   assert.match(overviewText(report([]), ['.'], link), `Console: ${link}\nNothing is served yet.`)
 })
 
-test('without a gateway the lines connect a client to the servers themselves; if nothing is served, that is said', () => {
+test('without a gateway the lines connect a client to the servers themselves; if nothing is served, the text says so', () => {
   assert.match(overviewText(report([server]), ['.']), 'claude mcp add --transport http clock http://127.0.0.1:5000/mcp')
   assert.is(
     overviewText(report([]), ['x']),

@@ -17,7 +17,7 @@ registerHooks({ load(url, context, next) { appendFileSync(file, url + '\\n'); re
 `
 
 /** Returns the modules that a command has loaded by the time its output satisfies the condition. */
-async function modulesOf(
+async function listModules(
   args: readonly string[],
   until: (output: string) => boolean,
   env: Readonly<Record<string, string>> = {},
@@ -66,7 +66,7 @@ test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes cl
   using folder = temporaryFolder({ 'gateway.yaml': gatewayConfig })
   const config = join(folder.path, 'gateway.yaml')
   const args = ['serve', 'gateway', '--config', config, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-  const modules = await modulesOf(args, (output) => output.includes('"msg":"the gateway serves"'))
+  const modules = await listModules(args, (output) => output.includes('"msg":"the gateway serves"'))
   assert.ok(modules.includes('dataplane/gateway/index.ts'))
   assert.equal(modules.filter(isForeign), [])
   assert.equal(
@@ -87,7 +87,7 @@ test('a proxy loads nothing that its configuration does not use', async () => {
   const file = join(folder.path, 'gateway.yaml')
   const args = ['serve', 'gateway', '--config', file, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
   // This message follows its first request to the backend.
-  const modules = await modulesOf(args, (output) => output.includes('"msg":"no list of tools"'))
+  const modules = await listModules(args, (output) => output.includes('"msg":"no list of tools"'))
   assert.ok(modules.includes('dataplane/gateway/index.ts'))
   assert.equal(
     modules.filter((module) => UNUSED.test(module)),
@@ -101,7 +101,7 @@ test('a registry loads nothing of the operator, of the CRDs, of the Kubernetes c
   const config = join(folder.path, 'registry.yaml')
   const args = ['serve', 'registry', '--config', config, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
   const env = { PORTICO_STATE_DIR: join(folder.path, 'state') }
-  const modules = await modulesOf(args, (output) => output.includes('"msg":"the registry is served"'), env)
+  const modules = await listModules(args, (output) => output.includes('"msg":"the registry is served"'), env)
   assert.ok(modules.includes('dataplane/registry/index.ts'))
   assert.equal(modules.filter(isForeign), [])
   assert.equal(
@@ -111,7 +111,7 @@ test('a registry loads nothing of the operator, of the CRDs, of the Kubernetes c
 })
 
 test('the overview loads no command', async () => {
-  const modules = await modulesOf(['--help'], (output) => output.includes('Exit codes'))
+  const modules = await listModules(['--help'], (output) => output.includes('Exit codes'))
   assert.ok(modules.includes('cli/main.ts'))
   assert.equal(
     modules.filter((module) => /^(operator|dataplane)\/|node_modules/.test(module)),

@@ -26,8 +26,8 @@ test('everything converges after connections are cut and operator, API server an
       }
       const { changes, disturbances } = await chaos({ plane, relay, killOperator }, LEAST)
       assert.not(operator.exited, operator.log())
-      const told = [...disturbances].map(([kind, count]) => `${kind} ${count}`).join(', ')
-      console.log(`${SECONDS} s: ${changes} changes; ${told}; converged`)
+      const counts = [...disturbances].map(([kind, count]) => `${kind} ${count}`).join(', ')
+      console.log(`${SECONDS} s: ${changes} changes; ${counts}; converged`)
     } catch (error) {
       console.error(`the operator's last lines:\n${operator.log().slice(-20_000)}`)
       throw error

@@ -9,7 +9,7 @@ import { crdFor, kinds, VERSION, writeCrds } from '../../crds/index.ts'
 import { deployFiles } from '../../operator/deploy/manifests.ts'
 import { porticoScript } from '../support/portico-program.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, namespaceOf, telemetry } from './support/manifests.ts'
+import { buildNamespace, gateway, group, type Manifest, telemetry } from './support/manifests.ts'
 import {
   eventually,
   OPERATOR_USER,
@@ -17,7 +17,7 @@ import {
   operatorKubeconfig,
   startOperator,
 } from './support/operator-process.ts'
-import { standsStill } from './support/stands-still.ts'
+import { waitUntilStill } from './support/stands-still.ts'
 
 const SYSTEM = 'portico-system'
 const FINALIZER = 'portico.dev/in-use'
@@ -29,7 +29,7 @@ const running: OperatorProcess[] = []
 
 const apply = (...manifests: Manifest[]) => plane.apply(...manifests)
 const finalizers = (name: string): string[] => plane.read('mcpotel', name).metadata.finalizers ?? []
-const isHeld = (name: string) => finalizers(name).includes(FINALIZER)
+const isProtected = (name: string) => finalizers(name).includes(FINALIZER)
 
 /** Writes the installation's files in a checkout's layout, because the kustomization refers to ../../crds. */
 async function writeInstallation(): Promise<string> {
@@ -47,9 +47,9 @@ async function writeInstallation(): Promise<string> {
 /** The objects with the operator's rights, as `kind/name`, which have a finalizer while the operator holds a config. */
 const RIGHTS = ['clusterrole', 'clusterrolebinding', 'serviceaccount']
 const NAMESPACED_RIGHTS = ['role', 'rolebinding', 'serviceaccount']
-const keptOf = (kinds: readonly string[]): string[] =>
+const listKept = (kinds: readonly string[]): string[] =>
   kinds.filter((kind) => plane.find(kind, 'portico-operator', SYSTEM)?.metadata.finalizers?.includes(KEPT))
-const isKept = (kinds = RIGHTS) => keptOf(kinds).length === kinds.length
+const isKept = (kinds = RIGHTS) => listKept(kinds).length === kinds.length
 
 /** Starts a process in place of the Deployment's first pod, which no kubelet runs. */
 async function launch(args: readonly string[] = []): Promise<OperatorProcess> {
@@ -113,7 +113,7 @@ async function install(): Promise<OperatorProcess> {
   await applyFiles()
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
-  await eventually(() => isHeld('main') && isKept(), 'the config and the rights have finalizers')
+  await eventually(() => isProtected('main') && isKept(), 'the config and the rights have finalizers')
   return operator
 }
 
@@ -123,15 +123,15 @@ const release = (kubeconfig = plane.kubeconfig) =>
     encoding: 'utf8',
   })
 
-function assertReleased(told: string): void {
-  assert.match(told, 'MCPTelemetryConfig default/main is released\n')
-  assert.match(told, 'ClusterRole portico-operator is released\n')
-  assert.match(told, 'ClusterRoleBinding portico-operator is released\n')
-  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is released\n`)
+function assertReleased(output: string): void {
+  assert.match(output, 'MCPTelemetryConfig default/main is released\n')
+  assert.match(output, 'ClusterRole portico-operator is released\n')
+  assert.match(output, 'ClusterRoleBinding portico-operator is released\n')
+  assert.match(output, `ServiceAccount ${SYSTEM}/portico-operator is released\n`)
 }
 
 /** Returns the names of the installation's objects that still exist, also those that are Terminating. */
-const left = () =>
+const listLeft = () =>
   [
     ...plane.listMetadata('crd').map(({ name }) => name),
     ...(plane.exists('namespace', SYSTEM) ? [SYSTEM] : []),
@@ -141,7 +141,7 @@ const left = () =>
 const isGone = () =>
   eventually(
     () => {
-      const rest = left()
+      const rest = listLeft()
       if (rest !== '') throw new Error(rest)
       return true
     },
@@ -164,11 +164,11 @@ test.after(async () => {
 test('a restarted operator keeps its finalizers; one whose Deployment is deleted removes them, and everything can be deleted', async () => {
   const first = await install()
   await first.stop()
-  assert.ok(isHeld('main') && isKept(), 'the Deployment is there: another pod follows')
+  assert.ok(isProtected('main') && isKept(), 'the Deployment is there: another pod follows')
   const second = await install()
   plane.remove('deployment', 'portico-operator', SYSTEM)
   await second.stop()
-  assert.not(isHeld('main'), second.log())
+  assert.not(isProtected('main'), second.log())
   plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
   await isGone()
 })
@@ -178,7 +178,7 @@ test('`--release` with the operator’s own token releases what a killed operato
   await operator.stop('SIGKILL')
   const kubeconfig = operatorKubeconfig(plane)
   removeFiles()
-  assert.ok(isHeld('main'))
+  assert.ok(isProtected('main'))
   assertReleased(release(kubeconfig))
   await isGone()
   assert.is(release(), 'no object is held\n', 'no kind is installed any more')
@@ -207,15 +207,15 @@ for (const [what, name] of [
     const operator = await install()
     await plane.removeAndWait(what, [name], SYSTEM)
     await eventually(() => operator.exited, 'the operator has ended by itself')
-    assert.not(isHeld('main'), operator.log())
-    assert.equal(keptOf(RIGHTS), [], operator.log())
+    assert.not(isProtected('main'), operator.log())
+    assert.equal(listKept(RIGHTS), [], operator.log())
   })
 }
 
 test('if a namespaced installation is deleted at once, its configs stay without finalizers', async () => {
   plane.remove('clusterrole', 'portico-operator')
   plane.remove('clusterrolebinding', 'portico-operator')
-  plane.apply(namespaceOf(SYSTEM))
+  plane.apply(buildNamespace(SYSTEM))
   plane.kubectl(['apply', '--server-side', '-k', join(deploy, 'namespaced')])
   const operator = await start([`--namespace=${SYSTEM}`])
   const inSystem = (object: Manifest) => ({ ...object, metadata: { ...object.metadata, namespace: SYSTEM } })
@@ -235,7 +235,7 @@ test('if a namespaced installation is deleted at once, its configs stay without 
 
 test('the rights have a finalizer exactly while a config has one, and an idle operator writes nothing', async () => {
   const operator = await install()
-  await standsStill(() => plane.writes().length)
+  await waitUntilStill(() => plane.writes().length)
   const before = plane.writes().length
   const looks = Date.now() + 3_000
   await eventually(() => Date.now() > looks, 'the operator has checked twice')
@@ -245,7 +245,7 @@ test('the rights have a finalizer exactly while a config has one, and an idle op
     [],
   )
   await plane.removeAndWait('vmcp', ['front'])
-  await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'no finalizer is left')
+  await eventually(() => !isProtected('main') && listKept(RIGHTS).length === 0, 'no finalizer is left')
   await operator.stop()
 })
 
@@ -260,10 +260,10 @@ test('an operator that may not add finalizers to its rights logs that once and a
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(
-    () => isHeld('main') && operator.log().includes('rights can’t be kept'),
+    () => isProtected('main') && operator.log().includes('rights can’t be kept'),
     'the operator has logged it',
   )
-  assert.equal(keptOf(RIGHTS), [])
+  assert.equal(listKept(RIGHTS), [])
   await operator.stop()
   assert.is(operator.log().split('rights can’t be kept').length, 2)
   assert.match(release(), 'MCPTelemetryConfig default/main is released\n')
@@ -278,7 +278,7 @@ test('an installation over Terminating objects of a killed operator works', asyn
   const second = await launch()
   await eventually(() => second.exited, 'the operator removes the finalizers that the first one left, and ends')
   assert.not(plane.exists('clusterrolebinding', 'portico-operator'))
-  assert.not(isHeld('main'), second.log())
+  assert.not(isProtected('main'), second.log())
   const third = await install()
   removeFiles()
   await Promise.all([stopWithPod(third), isGone()])
@@ -308,8 +308,8 @@ test('`--release` by an administrator releases what a killed operator holds', as
   const operator = await install()
   await operator.stop('SIGKILL')
   assertReleased(release())
-  assert.not(isHeld('main'))
-  assert.equal(keptOf(RIGHTS), [])
+  assert.not(isProtected('main'))
+  assert.equal(listKept(RIGHTS), [])
   assert.is(release(), 'no object is held\n')
 })
 

@@ -31,9 +31,9 @@ async function endAll(): Promise<void> {
 }
 
 /** Returns the operator that tests share until one of them ends it. */
-const shared = async (): Promise<OperatorProcess> => running.find(({ exited }) => !exited) ?? start()
+const useOperator = async (): Promise<OperatorProcess> => running.find(({ exited }) => !exited) ?? start()
 
-const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
+const findReady = (kind: string, name: string) => condition(kind, name, 'Ready')
 const referrers = (name: string) =>
   (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one) => `${one.kind}/${one.name}`)
 const names = (kind: string) => list(kind).map(({ metadata }) => metadata.name)
@@ -54,7 +54,7 @@ test.after(async () => {
 })
 
 test('the operator waits while the API server is down for a minute, and resumes', async () => {
-  const operator = await shared()
+  const operator = await useOperator()
   apply(gateway('before', 'main'))
   await eventually(() => exists('deployment', 'before-vmcp'), 'the operator works before')
   await cluster.plane.stopApiServer('SIGKILL')
@@ -104,7 +104,7 @@ test('an operator whose own pod does not exist says so and ends', async () => {
 })
 
 test('a cut watch loses nothing', async () => {
-  await shared()
+  await useOperator()
   await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is correct before')
   relay.refuse()
   apply(proxy('cut', 'main'))
@@ -116,7 +116,7 @@ test('a cut watch loses nothing', async () => {
 })
 
 test('a silent connection is given up, and what it missed is caught up', async () => {
-  const operator = await shared()
+  const operator = await useOperator()
   relay.freeze()
   apply(proxy('silent'))
   await delay(1000)
@@ -128,7 +128,7 @@ test('a silent connection is given up, and what it missed is caught up', async (
 })
 
 test('an expired resource version (410 Gone) causes a new list', async () => {
-  await shared()
+  await useOperator()
   relay.refuse()
   apply(proxy('gone', 'main'))
   remove('mcprp', 'cut')
@@ -167,7 +167,7 @@ test('everything converges after repeated kill -9 in the middle of work', async 
 })
 
 test('deletions while the operator was down are noticed', async () => {
-  const first = await shared()
+  const first = await useOperator()
   await eventually(() => referrers('main').length === 20, 'the list has every referrer')
   await first.stop()
   for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
@@ -184,7 +184,7 @@ test('deletions while the operator was down are noticed', async () => {
 })
 
 test('an unused config that was deleted while the operator was down goes at once', async () => {
-  const first = await shared()
+  const first = await useOperator()
   apply(telemetry('held'), gateway('holder', 'held'))
   await eventually(
     () => read('mcpotel', 'held').metadata.finalizers?.includes('portico.dev/in-use'),
@@ -206,7 +206,7 @@ test('a malformed object does not affect the others', async () => {
   const replace = (object: unknown) =>
     kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
   replace({ ...crd, metadata: { name: crd.metadata.name } })
-  const operator = await shared()
+  const operator = await useOperator()
   const bad = {
     ...proxy('malformed'),
     spec: { remoteUrl: { not: 'a text' }, telemetryConfigRef: 'main', headerForward: 7 },
@@ -226,7 +226,7 @@ test('a malformed object does not affect the others', async () => {
 })
 
 test('finalizers and statuses of others survive conflicts', async () => {
-  await shared()
+  await useOperator()
   apply(telemetry('shared'), gateway('sharer', 'shared'))
   await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is set')
   const theirs = [{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]
@@ -253,14 +253,14 @@ test('a denied write is reported, affects nothing else, and succeeds once the ri
     kubectl(['replace', '-f', '-'], {
       input: JSON.stringify({ apiVersion: role.apiVersion, kind: role.kind, metadata: { name: roleName }, rules }),
     })
-  const operator = await shared()
+  const operator = await useOperator()
   withRules(
     role.rules.map((rule) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
   )
   await eventually(() => !cluster.may(OPERATOR_USER, 'patch', 'deployment'), 'the changed right applies')
   apply(gateway('denied'))
   const condition = await eventually(
-    () => ready('vmcp', 'denied')?.reason === 'ChildRefused' && ready('vmcp', 'denied'),
+    () => findReady('vmcp', 'denied')?.reason === 'ChildRefused' && findReady('vmcp', 'denied'),
     'the refusal is shown',
   )
   assert.match(condition.message, 'forbidden')
@@ -275,7 +275,7 @@ test('one of two operators works and the other takes over, without duplicate wri
   await endAll()
   const args = ['--leader-elect']
   const operators = [await start(args), await start(args)]
-  const leading = async () => {
+  const findLeader = async () => {
     const states = await Promise.all(
       operators.map(async (operator) =>
         operator.exited
@@ -285,7 +285,7 @@ test('one of two operators works and the other takes over, without duplicate wri
     )
     return states.indexOf(true)
   }
-  const leader = () => eventually(async () => (await leading()) + 1, 'one operator leads')
+  const leader = () => eventually(async () => (await findLeader()) + 1, 'one operator leads')
   await leader()
   const before = cluster.plane.writes().length
   apply(gateway('once'))
@@ -300,7 +300,7 @@ test('one of two operators works and the other takes over, without duplicate wri
   await operators[killed]!.stop('SIGKILL')
   apply(gateway('twice'))
   await eventually(() => exists('deployment', 'twice-vmcp'), 'the other takes over')
-  await eventually(async () => (await leading()) === 1 - killed, 'the other leads')
+  await eventually(async () => (await findLeader()) === 1 - killed, 'the other leads')
 })
 
 test.run()

@@ -3,12 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { kinds } from '../../crds/index.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { orFail } from '../support/or-fail.ts'
+import { endFileOnError } from '../support/or-fail.ts'
 
 export interface ApiStandIn {
   readonly url: string
   /** Each request so far: its path and its token. */
-  readonly asked: { readonly path: string; readonly token: string }[]
+  readonly requests: { readonly path: string; readonly token: string }[]
   objects: readonly KubernetesObject[]
   /** Returns the namespaces that a token may read; undefined: all. */
   reach: (token: string) => readonly string[] | undefined
@@ -32,8 +32,8 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
   const server = createServer((request, response) => {
     const path = request.url ?? '/'
     const token = (request.headers.authorization ?? '').replace('Bearer ', '')
-    found.asked.push({ path, token })
-    const give = orFail(() => answer(request, response, token))
+    found.requests.push({ path, token })
+    const give = endFileOnError(() => answer(request, response, token))
     const isReview = path.includes('/selfsubject')
     if (waiting === undefined || isReview) give()
     else waiting.push(give)
@@ -41,7 +41,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const found: ApiStandIn = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked: [],
+    requests: [],
     objects,
     reach: () => undefined,
     instead: undefined,
@@ -49,9 +49,9 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
     hold() {
       waiting = []
       return () => {
-        const held = waiting ?? []
+        const pending = waiting ?? []
         waiting = undefined
-        for (const give of held) give()
+        for (const give of pending) give()
       }
     },
     close: () =>
@@ -72,7 +72,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
       return send(201, { status: { userInfo: { username: token.split('.')[0] } } })
     if (pathname.endsWith('/selfsubjectaccessreviews')) {
       if (found.isMute) return send(403, { reason: 'Forbidden', message: 'reviews are forbidden' })
-      const { spec } = JSON.parse(await textOf(request)) as {
+      const { spec } = JSON.parse(await readText(request)) as {
         spec: { resourceAttributes: { namespace: string } }
       }
       return send(201, { status: { allowed: may?.includes(spec.resourceAttributes.namespace) ?? true } })
@@ -98,7 +98,7 @@ export async function startApiStandIn(objects: readonly KubernetesObject[] = [])
   return found
 }
 
-async function textOf(request: IncomingMessage): Promise<string> {
+async function readText(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
   return Buffer.concat(chunks).toString()

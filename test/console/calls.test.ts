@@ -91,8 +91,8 @@ function callModern(request: RawRequest): string {
     )
   if (params['name'] === 'markup')
     return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: MARKUP }))
-  const said = params['name'] === 'big' ? 'x'.repeat(8 * MIB) : JSON.stringify(inputResponses ?? 'done')
-  return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text: said }] }))
+  const text = params['name'] === 'big' ? 'x'.repeat(8 * MIB) : JSON.stringify(inputResponses ?? 'done')
+  return rpcAnswer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text }] }))
 }
 
 const entry = (name: string, url: string) =>
@@ -147,42 +147,42 @@ test.after(async () => {
 })
 
 const TOOLS = '/ns/default/vmcp/tools/tools'
-const said = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
-const shows = (text: RegExp) => eventually(`the page shows ${text}`, async () => text.test(await said()))
+const readPage = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
+const waitForText = (text: RegExp) => eventually(`the page shows ${text}`, async () => text.test(await readPage()))
 const open = (name: string) => page.goto(`${one.url}${TOOLS}/${name}`)
 const run = () => page.click('form[data-try] button:not([type=button])')
-const callsOf = (server: RawServer, name: string) =>
+const listCalls = (server: RawServer, name: string) =>
   server.calls('tools/call').filter(({ message }) => message.params?.['name'] === name)
 
 test('a question of a tool is answered in a form that keeps the types', async () => {
   await open('modern_ask')
   await run()
-  await shows(/Who are you\?/)
+  await waitForText(/Who are you\?/)
   await page.locator('[name="in.0.text.who"]').fill('12')
   await page.locator('[name="in.0.integer.age"]').fill('42')
   await run()
-  await shows(/answered/)
-  const [, second] = callsOf(modern, 'ask')
+  await waitForText(/answered/)
+  const [, second] = listCalls(modern, 'ask')
   assert.equal(second?.message.params?.['inputResponses'], {
     'the.one': { action: 'accept', content: { who: '12', age: 42 } },
   })
   assert.is(second?.message.params?.['requestState'], STATE)
-  assert.is(callsOf(modern, 'ask').length, 2)
+  assert.is(listCalls(modern, 'ask').length, 2)
 })
 
 test('names and values with invisible characters are sent unchanged, and long texts stay small', async () => {
   await open('modern_odd')
   const height = (await page.evaluate('document.documentElement.scrollHeight / innerHeight')) as number
   assert.ok(height < 3, `${height} screens`)
-  assert.match(await said(), /a⟨U\+200B⟩⟨U\+202E⟩"</)
+  assert.match(await readPage(), /a⟨U\+200B⟩⟨U\+202E⟩"</)
   await page.select('form[data-try] select', ODD)
   await run()
-  await shows(/answered/)
-  assert.equal(callsOf(modern, 'odd')[0]?.message.params?.['arguments'], { [ODD]: ODD })
+  await waitForText(/answered/)
+  assert.equal(listCalls(modern, 'odd')[0]?.message.params?.['arguments'], { [ODD]: ODD })
   // The page after the call resubmits the same form.
   await run()
-  await eventually('it is called again', () => callsOf(modern, 'odd').length === 2)
-  assert.equal(callsOf(modern, 'odd')[1]?.message.params?.['arguments'], { [ODD]: ODD })
+  await eventually('it is called again', () => listCalls(modern, 'odd').length === 2)
+  assert.equal(listCalls(modern, 'odd')[1]?.message.params?.['arguments'], { [ODD]: ODD })
 })
 
 test('22: a form has choices and bounds of the schema; other types are JSON', async () => {
@@ -197,50 +197,50 @@ test('22: a form has choices and bounds of the schema; other types are JSON', as
   assert.equal(await attributes('ratio'), ['input', 'number', '0.5', null, 'any', null, null])
   assert.equal(await attributes('word'), ['input', null, null, null, null, '5', null])
   for (const name of ['place', 'when']) assert.is((await attributes(name))[0], 'textarea', name)
-  const given = { level: 'high', count: 3, ratio: 0.75, word: '12345', sure: true, place: { city: 'Rome' }, when: 7 }
-  await page.select('[name="arg.level"]', given.level)
+  const values = { level: 'high', count: 3, ratio: 0.75, word: '12345', sure: true, place: { city: 'Rome' }, when: 7 }
+  await page.select('[name="arg.level"]', values.level)
   await page.select('[name="arg.sure"]', 'true')
   for (const name of ['count', 'ratio', 'word', 'place', 'when'] as const) {
-    const value = given[name]
+    const value = values[name]
     await page.type(`[name="arg.${name}"]`, typeof value === 'string' ? value : JSON.stringify(value))
   }
   await run()
-  await shows(/answered/)
-  assert.equal(callsOf(modern, 'shape')[0]?.message.params?.['arguments'], given)
+  await waitForText(/answered/)
+  assert.equal(listCalls(modern, 'shape')[0]?.message.params?.['arguments'], values)
 })
 
 test('28: a result with HTML, SVG or a data: link is text', async () => {
   await open('modern_markup')
   await run()
-  await shows(/answered/)
-  const text = await said()
+  await waitForText(/answered/)
+  const text = await readPage()
   for (const part of ['<img src=x onerror', 'data:text/html,<script>', '<b>bold</b>'])
     assert.ok(text.includes(part), part)
-  const made = await page.$$eval('main :is(img, svg, iframe, script, object, embed, a[href^="data:"])', (found) =>
+  const created = await page.$$eval('main :is(img, svg, iframe, script, object, embed, a[href^="data:"])', (found) =>
     found.map(({ outerHTML }) => outerHTML),
   )
-  assert.equal(made, [])
+  assert.equal(created, [])
   assert.is(await page.evaluate('window.pwned'), undefined)
 })
 
 test('a question that a tool with sessions asks during its call is answered in a form', async () => {
   await open('asking_t')
   await run()
-  await shows(/Who\?/)
+  await waitForText(/Who\?/)
   await page.locator('[name="in.0.text.name"]').fill('Ada')
   await run()
-  await shows(/Hello, Ada!/)
+  await waitForText(/Hello, Ada!/)
   assert.is(asking.asking.length, 1)
 })
 
 test('progress is shown while a call runs, and Esc cancels it at the backend', async () => {
-  const say = (message: object) =>
+  const send = (message: object) =>
     running.at(-1)?.res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
   const progress = (done: number, message?: string) => {
     const { _meta } = (running.at(-1) as (typeof running)[number]).request.message.params as {
       _meta: { progressToken: unknown }
     }
-    say({
+    send({
       method: 'notifications/progress',
       params: { progressToken: _meta.progressToken, progress: done, total: 3, message },
     })
@@ -249,18 +249,18 @@ test('progress is shown while a call runs, and Esc cancels it at the backend', a
   await run()
   await eventually('the backend is called', () => running.length === 1)
   progress(1, '<b>read</b>\u202e')
-  await shows(/1 of 3 <b>read<\/b>⟨U\+202E⟩/)
-  say({ id: running[0]?.request.message.id, result: JSON.parse(OK_RESULT) })
-  await shows(/answered/)
-  assert.match(await said(), '1 of 3')
+  await waitForText(/1 of 3 <b>read<\/b>⟨U\+202E⟩/)
+  send({ id: running[0]?.request.message.id, result: JSON.parse(OK_RESULT) })
+  await waitForText(/answered/)
+  assert.match(await readPage(), '1 of 3')
   await open('legacy_slow')
   await run()
   await eventually('the backend is called again', () => running.length === 2)
   progress(2)
-  await shows(/2 of 3/)
+  await waitForText(/2 of 3/)
   await page.keyboard.press('Escape')
-  await eventually('the backend is told', () => legacy.calls('notifications/cancelled').length === 1)
-  await shows(/stopped/)
+  await eventually('the backend is notified', () => legacy.calls('notifications/cancelled').length === 1)
+  await waitForText(/stopped/)
   assert.is(running.length, 2)
 })
 
@@ -279,11 +279,11 @@ test('a destructive tool needs a second confirmation', async () => {
   assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
   const path = `${TOOLS}/modern_remove`
   assert.match(await post(path, {}), 'Confirm that it may destroy something.')
-  assert.is(callsOf(modern, 'remove').length, 0)
+  assert.is(listCalls(modern, 'remove').length, 0)
   await page.click('[name=confirmed]')
   await run()
-  await shows(/answered/)
-  assert.is(callsOf(modern, 'remove').length, 1)
+  await waitForText(/answered/)
+  assert.is(listCalls(modern, 'remove').length, 1)
   // The next call requires it again.
   assert.is(await page.evaluate('document.querySelector("form[data-try]").matches(":invalid")'), true)
 })
@@ -291,14 +291,14 @@ test('a destructive tool needs a second confirmation', async () => {
 test('a result of 8 MiB is cut, with its size, and the page stays small', async () => {
   await open('modern_big')
   await run()
-  await shows(/8,388,608 bytes/)
+  await waitForText(/8,388,608 bytes/)
   const size = (await page.evaluate('document.documentElement.outerHTML.length')) as number
   assert.ok(size < 100_000, String(size))
-  assert.match(await said(), /shown: the first [\d,]+ characters/)
+  assert.match(await readPage(), /shown: the first [\d,]+ characters/)
   const html = await post(`${TOOLS}/modern_big`, {})
   assert.ok(html.length < 100_000, String(html.length))
   await page.click('main nav a[href$="/connect"]')
-  await shows(/VS Code/)
+  await waitForText(/VS Code/)
 })
 
 interface Explained {
@@ -306,7 +306,7 @@ interface Explained {
   readonly steps: readonly { readonly step: string; readonly passed: boolean | null; readonly says: string }[]
 }
 
-async function explained(name: string): Promise<Explained> {
+async function explainCall(name: string): Promise<Explained> {
   const path = '/ns/default/vmcp/tools/access'
   const token =
     /action="[^"]+\/access"[^>]*><input type="hidden" name="form" value="([^"]+)"/.exec(await one.text(path))?.[1] ?? ''
@@ -314,41 +314,41 @@ async function explained(name: string): Promise<Explained> {
   const body = new URLSearchParams({ form: token, tool: name, claims: '', arguments: '' })
   return ((await (await fetch(one.url + path, { method: 'POST', headers, body })).json()) as { facts: Explained }).facts
 }
-const stepOf = ({ steps }: Explained, name: string) => steps.find(({ step }) => step === name)
+const findStep = ({ steps }: Explained, name: string) => steps.find(({ step }) => step === name)
 
 test('the page tells a filtered tool, a tool whose limit is reached and a tool that does not exist apart', async () => {
-  const free = await explained('modern_once')
+  const free = await explainCall('modern_once')
   assert.equal(
-    [free.verdict, stepOf(free, 'rate')?.passed, stepOf(free, 'tool filter')?.passed],
+    [free.verdict, findStep(free, 'rate')?.passed, findStep(free, 'tool filter')?.passed],
     ['allowed', true, true],
   )
   await post(`${TOOLS}/modern_once`, {})
   assert.match(await post(`${TOOLS}/modern_once`, {}), /retry|limit/i)
-  assert.is(callsOf(modern, 'once').length, 1)
+  assert.is(listCalls(modern, 'once').length, 1)
   let full = free
   await eventually('its pod reports the limit', async () => {
-    full = await explained('modern_once')
+    full = await explainCall('modern_once')
     return full.verdict === 'denied'
   })
-  assert.is(stepOf(full, 'rate')?.passed, false)
-  assert.match(stepOf(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses all callers now')
-  const hidden = await explained('modern_hidden')
-  assert.equal([hidden.verdict, stepOf(hidden, 'tool filter')?.passed], ['denied', false])
-  assert.match(stepOf(hidden, 'tool filter')?.says ?? '', 'the filter of its server leaves this tool out')
-  const nothing = await explained('nothing')
-  assert.equal([nothing.verdict, stepOf(nothing, 'tool filter')?.passed], ['denied', false])
-  assert.match(stepOf(nothing, 'tool filter')?.says ?? '', 'there is no tool of this name')
+  assert.is(findStep(full, 'rate')?.passed, false)
+  assert.match(findStep(full, 'rate')?.says ?? '', 'the limit of 1 call in 5m refuses all callers now')
+  const hidden = await explainCall('modern_hidden')
+  assert.equal([hidden.verdict, findStep(hidden, 'tool filter')?.passed], ['denied', false])
+  assert.match(findStep(hidden, 'tool filter')?.says ?? '', 'the filter of its server leaves this tool out')
+  const nothing = await explainCall('nothing')
+  assert.equal([nothing.verdict, findStep(nothing, 'tool filter')?.passed], ['denied', false])
+  assert.match(findStep(nothing, 'tool filter')?.says ?? '', 'there is no tool of this name')
 })
 
 test('a limit per user that refused somebody is not shown as a denial of this viewer', () => {
   const limit = { bucket: 'perUser', tool: 'modern_once', maxTokens: 2, refillPeriod: '1m', refuses: true }
   const reports = [{ status: { rateLimits: { limits: [limit] } }, at: 0 }]
-  const asked = {
+  const settings = {
     objects: fillWorld({ objects: [] }).objects,
     object: { kind: 'MCPServer', metadata: { name: 'a' } } as KubernetesObject,
   }
   const question = { tool: 'modern_once', claims: '', arguments: '' }
-  const steps = accessSteps({ ...asked, question, reports, caller: undefined, explanation: null, listed: undefined })
+  const steps = accessSteps({ ...settings, question, reports, caller: undefined, explanation: null, listed: undefined })
   assert.equal(steps.at(-1), {
     step: 'rate',
     passed: null,
@@ -377,11 +377,11 @@ test('a result of any JSON is shown', () => {
   )
   assert.is(read({ error: { code: odd, message: odd } }).error, `${JSON.stringify(odd)}: ${JSON.stringify(odd)}`)
   assert.is(read({ error: {} }).isError, true)
-  const asked = read({
+  const answer = read({
     result: { resultType: 'input_required', inputRequests: { a: { params: { message: odd } }, b: 1 } },
   })
   assert.equal(
-    asked.questions.map(({ id, message }) => [id, message]),
+    answer.questions.map(({ id, message }) => [id, message]),
     [
       ['a', JSON.stringify(odd)],
       ['b', ''],
@@ -396,7 +396,7 @@ test('the claims of a token fill in the form of explain, and other text does not
     assert.is(claimsText(other), '', other)
 })
 
-test('if a token expires before the call, the page says so, keeps what was typed, and does not repeat the call', async () => {
+test('if a token expires before the call, the page says so, keeps the typed values, and does not repeat the call', async () => {
   const raw = await startRawServer({
     era: 'modern',
     tools: ['{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}'],
@@ -409,10 +409,10 @@ test('if a token expires before the call, the page says so, keeps what was typed
   })
   const id = { kind: 'VirtualMCPServer', namespace: 'default', name: 'far' }
   const spec = { groupRef: { name: 'all' }, incomingAuth: { type: 'oidc' } }
-  const far = { apiVersion: 'portico.dev/v1beta1', kind: id.kind, metadata: { ...id, uid: 'far' }, spec }
+  const remote = { apiVersion: 'portico.dev/v1beta1', kind: id.kind, metadata: { ...id, uid: 'far' }, spec }
   const source = {
     group: 'portico.dev',
-    objects: () => [{ object: far as unknown as KubernetesObject, file: 'far.yaml' }],
+    objects: () => [{ object: remote as unknown as KubernetesObject, file: 'far.yaml' }],
     endpoints: () => [{ ...id, url: raw.url, admin: new URL(raw.url).origin }],
     auditLines: () => [],
   }
@@ -431,7 +431,7 @@ test('if a token expires before the call, the page says so, keeps what was typed
     await tab.type('[name="arg.a"]', 'typed')
     await tab.click('form[data-try] button:not([type=button])')
     const text = () => tab.evaluate('document.querySelector("main").innerText') as Promise<string>
-    await eventually('it says so', async () => /The token has ended or is not accepted/.test(await text()))
+    await eventually('the page says so', async () => /The token has ended or is not accepted/.test(await text()))
     assert.match(await text(), 'The call was not repeated.')
     assert.is(await tab.$eval('[name="arg.a"]', (input) => (input as unknown as { value: string }).value), 'typed')
     assert.is((await tab.$$('button[name=login]')).length, 1)

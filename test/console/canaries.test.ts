@@ -21,7 +21,7 @@ const PASTED = secret('canary-of-a-pasted-token-0123456789')
 const WITHHELD = 'canary of a withheld text'
 const VIEW = 'application/vnd.portico.view+json'
 
-let far: ChangingServer
+let remote: ChangingServer
 let one: OpenConsole
 /** Refuses every request and repeats its credential. */
 const echo = createServer((request, response) => {
@@ -37,7 +37,7 @@ const entry = (name: string, url: string) =>
   )
 
 test.before(async () => {
-  far = await startChangingServer('modern', {
+  remote = await startChangingServer('modern', {
     tools: [tool('changed', `"description":"${WITHHELD}"`)],
     prompts: [`{"name":"asked","description":"${WITHHELD}"}`],
     resources: [`{"uri":"file:///a","name":"a","description":"${WITHHELD}"}`],
@@ -47,7 +47,7 @@ test.before(async () => {
   const manifests = [
     group,
     `apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {key: "${KEY}"}\n`,
-    entry('far', far.url),
+    entry('far', remote.url),
     entry('echo', `http://${ownHost}:${(echo.address() as AddressInfo).port}/mcp`),
     object(
       'VirtualMCPServer',
@@ -61,16 +61,16 @@ test.after(async () => {
   await one?.[Symbol.asyncDispose]()
   echo.closeAllConnections()
   echo.close()
-  await far?.close()
+  await remote?.close()
 })
 
-interface Said {
+interface Answer {
   readonly what: string
   readonly text: string
 }
 
 /** Requests a page in all three formats. */
-async function ask(path: string): Promise<readonly Said[]> {
+async function ask(path: string): Promise<readonly Answer[]> {
   const answers = ['text/html', 'application/json', VIEW].map(async (accept) => {
     const answer = await one.get(path, { accept })
     const what = `${accept} ${path} ${answer.status}`
@@ -94,14 +94,14 @@ const PAGES = [
 ]
 
 /** Submits the forms of a page, with unacceptable values and with a token. */
-async function send(path: string): Promise<readonly Said[]> {
+async function send(path: string): Promise<readonly Answer[]> {
   const page = await one.text(path)
   const form = /name="form" value="([^"]+)"/.exec(page)?.[1] ?? ''
   const headers = { cookie: one.cookie, origin: one.url, accept: 'application/json' }
   const fields = [{ token: PASTED }, { token: `${PASTED} x` }, { tool: 'far_changed', claims: '', arguments: '' }, {}]
   return Promise.all(
-    fields.map(async (given) => {
-      const body = new URLSearchParams(Object.entries({ form, ...given }))
+    fields.map(async (field) => {
+      const body = new URLSearchParams(Object.entries({ form, ...field }))
       const answer = await fetch(one.url + path, { method: 'POST', headers, body })
       return { what: `form of ${path} ${answer.status}`, text: await answer.text() }
     }),
@@ -116,25 +116,25 @@ test('no page, view, JSON, error or log has a link, a key, a token or a withheld
   const cookie = one.cookie.split('=')[1] as string
   const tokens = links.map((link) => new URL(link).searchParams.get('secret') as string)
   for (const token of [...tokens, cookie]) assert.match(token, /^[\w-]{43}$/)
-  await eventually('the withheld text is told on the page of changes', async () =>
+  await eventually('the page of changes shows the withheld text', async () =>
     (await one.text('/ns/default/vmcp/front/changes')).includes(WITHHELD),
   )
   const { facts } = await one.json('/workloads')
   const objects = facts.rows.map(({ href }: { href: string }) => href) as string[]
   assert.ok(objects.length >= 3, objects.join())
   const paths = [...PAGES, ...objects.flatMap((href) => PARTS.map((part) => href + part))]
-  const said: Said[] = []
-  for (const path of paths) said.push(...(await ask(path)))
+  const answers: Answer[] = []
+  for (const path of paths) answers.push(...(await ask(path)))
   for (const path of ['/access', '/tools', '/tools/far_changed', '/yaml'])
-    said.push(...(await send(`/ns/default/vmcp/front${path}`)))
+    answers.push(...(await send(`/ns/default/vmcp/front${path}`)))
   // The used link, a wrong one, and the current one at a path that does not exist.
   for (const at of [links[0] as string, `${links[1]}x`, `${one.url}/nothing?secret=${tokens[1]}`]) {
     const answer = await fetch(at, { redirect: 'manual' })
-    said.push({ what: `the link ${answer.status}`, text: await answer.text() })
+    answers.push({ what: `the link ${answer.status}`, text: await answer.text() })
   }
-  said.push({ what: 'what the process prints', text: one.portico.errors })
-  said.push({ what: 'run.log', text: readFileSync(join(one.folder.path, 'state/run.log'), 'utf8') })
-  for (const { what, text } of said) {
+  answers.push({ what: 'what the process prints', text: one.portico.errors })
+  answers.push({ what: 'run.log', text: readFileSync(join(one.folder.path, 'state/run.log'), 'utf8') })
+  for (const { what, text } of answers) {
     for (const token of [...tokens, cookie]) assert.not.ok(text.includes(token), `${what} has a link or a cookie`)
     assert.not.ok(text.includes(KEY), `${what} has a key: ${text.slice(text.indexOf(KEY) - 200, text.indexOf(KEY))}`)
     assert.not.ok(text.includes(PASTED), `${what} has a pasted token`)

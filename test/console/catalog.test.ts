@@ -91,7 +91,7 @@ test('a login is offered only at the provider of the registry, and a token can b
   assert.is((await catalog()).facts.needsToken, true)
 })
 
-test('registries of the same name are told apart, and a token is sent to one of them only', async () => {
+test('registries of the same name are distinct, and a token is sent to one of them only', async () => {
   const { registries } = (await one.json('/catalog')).facts
   const mains = registries.filter(({ name }: { name: string }) => name.startsWith('main'))
   assert.equal(mains, [

@@ -82,24 +82,24 @@ const programLinks = async (): Promise<readonly string[]> =>
   )
 
 test('29: links of clients decode to the name and the URL that are shown', async () => {
-  for (const [query, shown] of [
+  for (const [query, expected] of [
     ['', 'tools'],
     ['?name=my+tools', 'my-tools'],
     ['?name=%3Cimg%3E%26%22x', 'img---x'],
   ] as const) {
     await page.goto(`${one.url}${TOOLS}/connect${query}`)
     const url = await page.$eval('.address code', ({ textContent }) => textContent)
-    assert.is(await page.$eval('[name=name]', (input) => input.getAttribute('value')), shown)
+    assert.is(await page.$eval('[name=name]', (input) => input.getAttribute('value')), expected)
     const links = await programLinks()
     assert.is(links.length, 3)
     const [code = '', cursor = '', goose = ''] = links
     assert.match(code, /^vscode:mcp\/install\?/)
-    assert.equal(JSON.parse(decodeURIComponent(code.split('?')[1] ?? '')), { name: shown, type: 'http', url })
+    assert.equal(JSON.parse(decodeURIComponent(code.split('?')[1] ?? '')), { name: expected, type: 'http', url })
     const install = new URL(cursor).searchParams
-    assert.is(install.get('name'), shown)
+    assert.is(install.get('name'), expected)
     assert.equal(JSON.parse(Buffer.from(install.get('config') ?? '', 'base64').toString()), { url })
     const extension = new URL(goose).searchParams
-    assert.equal([extension.get('url'), extension.get('name')], [url, shown])
+    assert.equal([extension.get('url'), extension.get('name')], [url, expected])
   }
 })
 
@@ -129,14 +129,14 @@ test('30: names and URLs are quoted as one word for a shell', async () => {
     const commands = commandsIn(setups)
     assert.is(commands.length, PROGRAMS.length)
     for (const { client, text } of commands) {
-      const given = words(text)
-      assert.ok(PROGRAMS.includes(given[0] ?? ''), text)
+      const args = words(text)
+      assert.ok(PROGRAMS.includes(args[0] ?? ''), text)
       if (client === 'VS Code') {
-        assert.equal(JSON.parse(given[2] ?? ''), { name, type: 'http', url })
+        assert.equal(JSON.parse(args[2] ?? ''), { name, type: 'http', url })
         continue
       }
-      assert.is(given.filter((word) => word === url).length, 1, text)
-      if (['Claude Code', 'Codex', 'Gemini CLI'].includes(client)) assert.ok(given.includes(name), text)
+      assert.is(args.filter((word) => word === url).length, 1, text)
+      if (['Claude Code', 'Codex', 'Gemini CLI'].includes(client)) assert.ok(args.includes(name), text)
     }
   }
   const [, ...bearing] = words(buildSetups('x', odd, true).at(-1)?.text ?? '')
@@ -155,9 +155,9 @@ test('31: an entry that starts a program has its command as text, and no link', 
 })
 
 test('48: texts of publishers stay text on the pages of a catalog', async () => {
-  const said: string[] = []
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
+  const messages: string[] = []
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
   for (const path of [
     '/catalog',
     '/catalog/main',
@@ -171,7 +171,7 @@ test('48: texts of publishers stay text on the pages of a catalog', async () => 
     }
   assert.match((await page.evaluate('document.body.innerText')) as string, '⟨U+202E⟩')
   assert.is(await page.evaluate('window.pwned'), undefined)
-  assert.equal(said, [])
+  assert.equal(messages, [])
 })
 
 test('46: the page names the tool that manages an object, and offers nothing to apply', async () => {

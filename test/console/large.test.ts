@@ -22,7 +22,7 @@ const condition = (isWell: boolean) => ({
 })
 
 /** Returns objects: every tenth is a gateway with its group, every hundredth has a problem. */
-function objectsOf(count: number): readonly KubernetesObject[] {
+function buildObjects(count: number): readonly KubernetesObject[] {
   return Array.from({ length: count }, (_, index) => {
     const namespace = `team-${index % NAMESPACES}`
     const isGateway = index % 400 < NAMESPACES
@@ -49,7 +49,7 @@ function objectsOf(count: number): readonly KubernetesObject[] {
 
 /** Returns a function that requests pages of a console over that many workloads. */
 function consoleOver(count: number, isCut = false) {
-  const objects = objectsOf(count).map((object) => ({ object, file: 'all.yaml' }))
+  const objects = buildObjects(count).map((object) => ({ object, file: 'all.yaml' }))
   const all = machinePlaces(
     { group: GROUP, objects: () => objects, endpoints: () => [], auditLines: () => [] },
     'large',
@@ -148,7 +148,7 @@ test('67: the list below a large map has pages', async () => {
   assert.match((await large('/map?cursor=9999999')).text, `–${boxes.length}<`)
 })
 
-test('68: a list that was cut is said to be cut, on pages and in JSON', async () => {
+test('68: a list that was cut is marked as cut, on pages and in JSON', async () => {
   const cut = consoleOver(100, true)
   for (const path of ['/', '/workloads', '/map', SERVER]) {
     assert.match((await cut(path)).text, 'The lists are too long to be read completely', path)

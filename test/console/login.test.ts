@@ -86,10 +86,10 @@ test.after(async () => {
   await provider?.close()
 })
 
-const go = async (page: Page, selector: string) =>
+const clickAndWait = async (page: Page, selector: string) =>
   Promise.all([page.waitForNavigation({ timeout: 60_000 }), page.locator(selector).click()])
 const text = (page: Page) => page.evaluate('document.body.innerText') as Promise<string>
-const shows = (page: Page, text: RegExp) =>
+const waitForText = (page: Page, text: RegExp) =>
   eventually(`the page shows ${text}`, async () =>
     text.test((await page.evaluate('document.body.innerText')) as string),
   )
@@ -107,7 +107,7 @@ async function newcomer(): Promise<Page> {
  * shows one.
  */
 async function logIn(page: Page, back: string, asksConsent: boolean): Promise<void> {
-  await go(page, 'button[name=login]')
+  await clickAndWait(page, 'button[name=login]')
   const host = asksConsent ? `${ownHost}:` : new URL(provider.issuer).host
   assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${host}`)
   await page.locator('.acts a.button').click()
@@ -129,7 +129,7 @@ async function runsAfterLogin(name: string, asksConsent: boolean): Promise<void>
   await page.type('[name="arg.from"]', 'Europe/Lisbon')
   await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
   await page.click('form[data-try] button')
-  await shows(page, /2026-11-21 00:00\s+Asia.Tokyo/)
+  await waitForText(page, /2026-11-21 00:00\s+Asia.Tokyo/)
   const html = await page.content()
   assert.not.match(html, /eyJ[\w-]+\.[\w-]+\./)
   await page.goto(`${one.url}/ns/default/vmcp/${name}/tools`)
@@ -138,10 +138,10 @@ async function runsAfterLogin(name: string, asksConsent: boolean): Promise<void>
   await other.type('[name="arg.from"]', 'Africa/Cairo')
   // Chromium draws only the tab in front.
   await page.bringToFront()
-  await go(page, 'button[name=forget]')
+  await clickAndWait(page, 'button[name=forget]')
   await other.bringToFront()
   await other.click('form[data-try] button')
-  await shows(other, /Callers need a token/)
+  await waitForText(other, /Callers need a token/)
   await logIn(other, path, asksConsent)
   assert.is(
     await other.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),
@@ -205,7 +205,7 @@ test('a login goes only to the issuer of the configuration, and to endpoints tha
   const endpoints = { authorization_endpoint: `${at}/a`, token_endpoint: `${at}/t` }
   const documents = { client_id_metadata_document_supported: true }
   try {
-    for (const [issuers, given, said] of [
+    for (const [issuers, document, expected] of [
       [[], { ...endpoints, ...documents }, 'names no authorization server'],
       [['https://login.example.com'], { ...endpoints, ...documents }, 'names no authorization server'],
       [[at], { ...endpoints, ...documents, authorization_endpoint: 'javascript:alert(1)' }, 'can’t be used'],
@@ -215,9 +215,9 @@ test('a login goes only to the issuer of the configuration, and to endpoints tha
       [[at], endpoints, 'neither by document nor by registration'],
       [[at], { ...endpoints, registration_endpoint: `${at}/r` }, 'does not register the console'],
     ] as const) {
-      metadata = given
+      metadata = document
       const refused = await begin(issuers).then(String, (error: Error) => error.message)
-      assert.match(refused, said)
+      assert.match(refused, expected)
     }
     metadata = { ...endpoints, ...documents }
     const url = new URL(await begin([`${at}/`]))
@@ -252,7 +252,7 @@ test('the catalog shows a team its entries after a login, and explains why other
   const page = await newcomer()
   await page.goto(`${one.url}/catalog`)
   assert.match(await text(page), 'need a token')
-  await go(page, 'button[name=login]')
+  await clickAndWait(page, 'button[name=login]')
   assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${new URL(provider.issuer).host}`)
   await page.locator('.acts a.button').click()
   await page.waitForFunction("location.pathname === '/catalog/main' && document.querySelector('main h1') !== null")
@@ -263,7 +263,7 @@ test('the catalog shows a team its entries after a login, and explains why other
   })
   assert.equal(await names(), ['com.example/red'])
   await page.type('[name=why]', 'com.example/blue')
-  await go(page, 'form:has([name=why]) button')
+  await clickAndWait(page, 'form:has([name=why]) button')
   assert.match(await text(page), /not shown to you\s+com.example.blue/)
   await page.browserContext().close()
 })
@@ -284,8 +284,8 @@ test('Connect shows how a client logs in: where, for which resource, with which 
     const curl = setups.find(({ client }: { client: string }) => client === 'curl').text
     assert.match(curl, '-H "Authorization: Bearer $TOKEN"')
     await page.goto(`${one.url}/ns/default/vmcp/${name}/connect`)
-    const said = await text(page)
-    for (const part of ['Callers need a token', host, 'tools', says, 'Redirect address']) assert.match(said, part)
+    const content = await text(page)
+    for (const part of ['Callers need a token', host, 'tools', says, 'Redirect address']) assert.match(content, part)
   }
   const { facts } = await one.json('/ns/default/mcpreg/catalog/connect')
   assert.equal([facts.login.issuer, facts.login.cimd, facts.login.dcr], [provider.issuer, false, true])

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { routes } from '../../console/endpoint/routes.ts'
 import { helpPages } from '../../console/pages/help.ts'
 import { CONSOLE_STYLE } from '../../console/pages/style.ts'
-import { COLOUR_RULES, LOOKS, violations } from '../support/accessibility.ts'
+import { COLOUR_RULES, findViolations, LOOKS } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { object } from '../support/operator/standalone-run.ts'
 import { startPodConsole } from './in-pod.ts'
@@ -37,7 +37,7 @@ const VALUES: Readonly<Record<string, string>> = {
   namespace: 'com.notion',
   server: 'mcp',
 }
-const filled = (path: string, values: Readonly<Record<string, string>>): string =>
+const fillPath = (path: string, values: Readonly<Record<string, string>>): string =>
   path.replace(/:(\w+)/g, (_, name: string) => {
     assert.ok(values[name] !== undefined, `a value for ${name} in ${path}`)
     return values[name] as string
@@ -45,7 +45,7 @@ const filled = (path: string, values: Readonly<Record<string, string>>): string 
 /** Every page of the console, including those of other objects and of errors. */
 const ALL = [
   ...Object.keys(routes).flatMap((path) =>
-    path === '/help/:page' ? Object.keys(helpPages).map((page) => `/help/${page}`) : [filled(path, VALUES)],
+    path === '/help/:page' ? Object.keys(helpPages).map((page) => `/help/${page}`) : [fillPath(path, VALUES)],
   ),
   '/workloads?kind=all&q=none',
   '/ns/default/mcpserver/broken',
@@ -102,7 +102,7 @@ test('every page can be used by everybody in each colour scheme, and none is wid
     for (const [at, [look, feature]] of LOOKS.entries()) {
       await page.emulateMediaFeatures([feature, STILL])
       const rules = at === 0 ? undefined : COLOUR_RULES
-      found.push(...(await violations(page, rules)).map((violation) => `${path} in ${look}: ${violation}`))
+      found.push(...(await findViolations(page, rules)).map((violation) => `${path} in ${look}: ${violation}`))
     }
     for (const width of [360, 640]) {
       await page.setViewport({ width, height: 800 })
@@ -126,11 +126,11 @@ test('the login of a pod can be used by everybody', async () => {
       await page.setViewport({ width: 360, height: 800 })
       await page.goto(`${pod.url}/workloads?q=a`)
       assert.match(page.url(), '/login?to=')
-      assert.equal(await violations(page, rules), [], look)
+      assert.equal(await findViolations(page, rules), [], look)
       await page.type('[name=token]', 'this is no token')
       await Promise.all([page.waitForNavigation(), page.click('form.fields button')])
       assert.ok(await page.$('.note.bad'), look)
-      assert.equal(await violations(page, rules), [], look)
+      assert.equal(await findViolations(page, rules), [], look)
       assert.is(await page.evaluate('document.documentElement.scrollWidth'), 360, look)
     }
   } finally {
@@ -197,8 +197,8 @@ test('a refresh keeps focus, selection and scroll position', async () => {
   await page.focus('main nav a[href$="/connect"]')
   await page.evaluate(`getSelection().selectAllChildren(document.querySelector('main h1')); scrollTo(0, 150)`)
   await page.waitForResponse((answer) => answer.url() === `${one.url}/ns/default/vmcp/tools`, { timeout: 60_000 })
-  const kept = await page.evaluate('[document.activeElement.pathname, String(getSelection()), scrollY]')
-  assert.equal(kept, ['/ns/default/vmcp/tools/connect', 'tools', 150])
+  const state = await page.evaluate('[document.activeElement.pathname, String(getSelection()), scrollY]')
+  assert.equal(state, ['/ns/default/vmcp/tools/connect', 'tools', 150])
 })
 
 test.run()

@@ -10,7 +10,7 @@ import { WorkloadTokens } from '../../console/mcp/tokens.ts'
 import { ClusterPlaces } from '../../console/places/cluster.ts'
 import { serveConsole } from '../../console/serve.ts'
 import { ApiError, type ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { violations } from '../support/accessibility.ts'
+import { findViolations } from '../support/accessibility.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -22,7 +22,7 @@ const folder = temporaryFolder()
 const tokens: string[] = []
 let accepts = true
 /** The delayed answers; undefined: answers are not delayed. */
-let held: (() => void)[] | undefined
+let pending: (() => void)[] | undefined
 /** A stand-in for an API server that trusts the provider: it returns the user name of a token, and has no objects. */
 const api = createServer((request, response) => {
   tokens.push(request.headers.authorization ?? '')
@@ -32,8 +32,8 @@ const api = createServer((request, response) => {
     response.writeHead(status, { 'content-type': 'application/json' })
     response.end(JSON.stringify(accepts && isReview ? { status: { userInfo: { username: 'ada' } } } : { reason: 'x' }))
   }
-  if (held === undefined) answer()
-  else held.push(answer)
+  if (pending === undefined) answer()
+  else pending.push(answer)
 })
 let provider: LoginProvider
 let served: Awaited<ReturnType<typeof serveConsole>>
@@ -99,12 +99,12 @@ test('66: if the token of a session has expired and can’t be refreshed, one lo
   await using context = await browser.createBrowserContext()
   const page = await context.newPage()
   page.setDefaultTimeout(60_000)
-  const arrived = (path: string) =>
+  const waitForPath = (path: string) =>
     page.waitForFunction(
       `location.href === ${JSON.stringify(url + path)} && document.querySelector('main h1') !== null`,
     )
   await page.goto(`${url}/workloads`)
-  await arrived('/workloads')
+  await waitForPath('/workloads')
   // The provider refuses to exchange the first token.
   let refreshes = 0
   provider.before = async (request, response) => {
@@ -134,7 +134,7 @@ test('66: if the token of a session has expired and can’t be refreshed, one lo
       // The provider's own redirects may overtake the load.
       if (!error.message.includes('ERR_ABORTED')) throw error
     })
-    await arrived('/workloads?q=a+b&state=ill&sort=name')
+    await waitForPath('/workloads?q=a+b&state=ill&sort=name')
     assert.is(provider.authorizations.length, logins + 1)
     assert.is(refreshes, 1)
     assert.is(await page.$eval('main [name=q]', (input) => (input as unknown as { value: string }).value), 'a b')
@@ -147,10 +147,10 @@ test('a refused login says why and leads to the next one; a logout ends at a pag
   await using browser = await startBrowser()
   const page = await browser.newPage()
   page.setDefaultTimeout(60_000)
-  const arrived = async (path: string, title: string) => {
+  const waitForPage = async (path: string, title: string) => {
     const heading = `document.querySelector('main h1')?.textContent`
     await page.waitForFunction(`location.pathname === '${path}' && ${heading} === '${title}'`)
-    assert.equal(await violations(page), [], path)
+    assert.equal(await findViolations(page), [], path)
     return (await page.evaluate('document.body.innerText')) as string
   }
   const click = (selector: string) =>
@@ -158,21 +158,21 @@ test('a refused login says why and leads to the next one; a logout ends at a pag
   provider.user = undefined
   try {
     await page.goto(`${url}/workloads`)
-    assert.match(await arrived('/login/callback', 'Not logged in'), 'The provider says: access_denied: no.')
+    assert.match(await waitForPage('/login/callback', 'Not logged in'), 'The provider says: access_denied: no.')
   } finally {
     provider.user = 'ada'
   }
   await click('main a.button[href="/login"]')
-  await arrived('/', 'cluster')
+  await waitForPage('/', 'cluster')
   const logins = provider.authorizations.length
   await click('form[action="/logout"] button')
   const { host } = new URL(provider.issuer)
-  assert.match(await arrived('/logged-out', 'You are logged out'), `You may still be logged in at ${host}`)
+  assert.match(await waitForPage('/logged-out', 'You are logged out'), `You may still be logged in at ${host}`)
   assert.is(provider.authorizations.length, logins)
   const json = await page.evaluate(`fetch('/', {headers: {accept: 'application/json'}}).then(({status}) => status)`)
   assert.is(json, 401)
   await click('main a.button[href="/login"]')
-  await arrived('/', 'cluster')
+  await waitForPage('/', 'cluster')
   assert.is(provider.authorizations.length, logins + 1)
 })
 
@@ -210,25 +210,25 @@ test('a viewer who tries tokens without end is refused and logs nobody out', asy
     })
   try {
     const waiting: (() => void)[] = []
-    held = waiting
+    pending = waiting
     const logins = Array.from({ length: 8 }, (_, index) => logIn(`stranger-${index}`))
-    await eventually('eight are asked about', () => waiting.length === 8)
+    await eventually('eight tokens are checked', () => waiting.length === 8)
     const refused = await logIn('stranger-8')
     assert.is(refused.status, 429)
     assert.is(refused.headers.get('retry-after'), '1')
     assert.is(waiting.length, 8)
-    held = undefined
+    pending = undefined
     for (const answer of waiting) answer()
     for (const login of logins) assert.is((await login).status, 200)
     assert.is((await logIn('ada')).status, 200)
   } finally {
-    held = undefined
+    pending = undefined
     await console.close()
   }
 })
 
 test('a viewer who may not read pods does not remove reports that others see', async () => {
-  const viewerOf = (id: string) => ({ id, name: id, token: id })
+  const buildViewer = (id: string) => ({ id, name: id, token: id })
   const places = new ClusterPlaces({
     ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'address' },
     apiFor: ({ id }) =>
@@ -248,22 +248,22 @@ test('a viewer who may not read pods does not remove reports that others see', a
     kind: 'MCPServer',
     metadata: { name: 'a', namespace: 'b', uid: 'u' },
   }
-  const ask = (id: string) => places.reports(viewerOf(id), workload)
+  const ask = (id: string) => places.reports(buildViewer(id), workload)
   const [theirs, ours] = await Promise.all([ask('mallory'), ask('ada')])
   assert.equal(theirs, [{ missing: 'pods is forbidden' }])
   assert.equal(ours, [{ missing: 'no pod runs' }])
-  assert.equal(await ask('mallory'), [{ missing: 'no pod runs' }], 'what ada may see, mallory may see, too')
+  assert.equal(await ask('mallory'), [{ missing: 'no pod runs' }], 'mallory may see the same as ada')
 })
 
 test('the objects of all viewers share one limit: the oldest are dropped, a large list is cut, and the page says so', async () => {
-  const asked: string[] = []
+  const requested: string[] = []
   const places = new ClusterPlaces({
     ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'proxy', mostWorldBytes: 100_000 },
     apiFor: ({ id }) =>
       ({
         async list({ plural }: { readonly plural: string }) {
           if (plural !== 'mcpservers') return { metadata: {}, items: [] }
-          asked.push(id)
+          requested.push(id)
           const metadata = (index: number) => ({ name: `${id}-${index}`, namespace: 'n', uid: `${id}-${index}` })
           const items = Array.from({ length: id.startsWith('large') ? 60 : 20 }, (_, index) => ({
             metadata: metadata(index),
@@ -276,29 +276,29 @@ test('the objects of all viewers share one limit: the oldest are dropped, a larg
       // No connection is open.
     },
   })
-  const look = async (id: string) => {
+  const openPage = async (id: string) => {
     const { objects, cut } = await places.world({ id, name: id, token: id })
     return [objects.all().length, cut]
   }
   // A single viewer gets a quarter of the limit.
-  assert.equal(await look('large'), [23, true])
-  for (const id of ['a', 'b', 'c', 'd']) assert.equal(await look(id), [20, false])
+  assert.equal(await openPage('large'), [23, true])
+  for (const id of ['a', 'b', 'c', 'd']) assert.equal(await openPage(id), [20, false])
   assert.equal(
-    [await look('d'), await look('b')],
+    [await openPage('d'), await openPage('b')],
     [
       [20, false],
       [20, false],
     ],
   )
-  assert.equal(asked, ['large', 'a', 'b', 'c', 'd'], 'what is kept is not asked for again')
-  assert.equal(await look('large'), [23, true])
-  assert.is(asked.length, 6, 'the oldest has gone')
+  assert.equal(requested, ['large', 'a', 'b', 'c', 'd'], 'cached users are not requested again')
+  assert.equal(await openPage('large'), [23, true])
+  assert.is(requested.length, 6, 'the oldest has gone')
   // Objects that are being read count as well, so a later viewer gets a cut list, and the page says so.
-  const crowd = await Promise.all(Array.from({ length: 10 }, (_, index) => look(`large-${index}`)))
-  const shown = crowd.reduce((sum, [count]) => sum + Number(count), 0)
-  assert.ok(shown <= 100 && shown > 80, String(shown))
+  const crowd = await Promise.all(Array.from({ length: 10 }, (_, index) => openPage(`large-${index}`)))
+  const listed = crowd.reduce((sum, [count]) => sum + Number(count), 0)
+  assert.ok(listed <= 100 && listed > 80, String(listed))
   assert.ok(crowd.every(([, cut]) => cut))
-  assert.equal(await look('later'), [20, false], 'their room is free again')
+  assert.equal(await openPage('later'), [20, false], 'their room is free again')
 })
 
 test('a session that stores too many tokens drops its own oldest ones', () => {

@@ -101,14 +101,14 @@ test.after(async () => {
 })
 
 // The part of the page below the picture counts too.
-const said = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
+const readPage = () => page.evaluate('document.querySelector("main").innerText') as Promise<string>
 
 for (const [name, { path, shows, size = [1000, 430], act }] of Object.entries(PICTURES))
   test(`the picture ${name} is there, and the page has what it shows`, async () => {
     await page.setViewport({ width: size[0], height: size[1] })
     await page.goto(one.url + path)
     await act?.(page)
-    const text = (await said()).replaceAll('\u00a0', ' ')
+    const text = (await readPage()).replaceAll('\u00a0', ' ')
     for (const part of shows) assert.ok(text.includes(part), `${part} in ${text}`)
     const file = join(root, 'docs/pictures', `console-${name}.png`) as `${string}.png`
     if (UPDATES) {
@@ -125,8 +125,8 @@ for (const [name, { path, shows, size = [1000, 430], act }] of Object.entries(PI
 
 test('pages without content name the next step: what counts calls, what pins, what may be asked', async () => {
   const { facts } = await one.json('/usage')
-  const of = (name: string) => facts.counted.find((sum: { name: string }) => sum.name === name)
-  assert.equal([of('tools').isCounted, of('clock').isCounted], [true, false])
+  const findSum = (name: string) => facts.counted.find((sum: { name: string }) => sum.name === name)
+  assert.equal([findSum('tools').isCounted, findSum('clock').isCounted], [true, false])
   assert.match((await one.json('/ns/default/mcpserver/clock/usage')).facts.manifest, 'usage: {enabled: true}')
   const { facts: changes } = await one.json('/changes')
   assert.equal([changes.approved, changes.changed], [0, []])

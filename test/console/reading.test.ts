@@ -59,28 +59,28 @@ test.after(async () => {
   await backend?.close()
 })
 
-type Said = Readonly<Record<string, unknown>>
+type Fields = Readonly<Record<string, unknown>>
 
 test('a backend that answers again is shown as healthy', async () => {
   const admin = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'tools')?.admin
-  const reported = async (): Promise<Said> => {
-    const { backends } = (await (await fetch(`${admin}/status`)).json()) as { backends: Said[] }
-    return backends[0] as Said
+  const readBackend = async (): Promise<Fields> => {
+    const { backends } = (await (await fetch(`${admin}/status`)).json()) as { backends: Fields[] }
+    return backends[0] as Fields
   }
-  const seen = async (): Promise<Said> => (await one.json('/ns/default/vmcp/tools')).facts.backendsSeen[0]
-  const stateOf = async () => (await one.json('/ns/default/mcpentry/far')).facts.state
-  await eventually('it is healthy', async () => (await reported())['health'] === 'healthy')
+  const readSeen = async (): Promise<Fields> => (await one.json('/ns/default/vmcp/tools')).facts.backendsSeen[0]
+  const readState = async () => (await one.json('/ns/default/mcpentry/far')).facts.state
+  await eventually('it is healthy', async () => (await readBackend())['health'] === 'healthy')
   await backend.close()
-  await eventually('the console says that it is ill', async () => (await seen())['state'] === 'ill')
-  assert.is.not((await seen())['error'], null)
+  await eventually('the console reports the problem', async () => (await readSeen())['state'] === 'ill')
+  assert.is.not((await readSeen())['error'], null)
   // The page of the server repeats what the gateways report about it.
-  await eventually('its own page says it, too', async () => (await stateOf()) === 'ill')
+  await eventually('its own page reports it, too', async () => (await readState()) === 'ill')
   backend = await backendAt(backend.port)
-  await eventually('it is healthy again', async () => (await reported())['health'] === 'healthy')
-  assert.is.not((await reported())['lastError'], null)
-  await eventually('the console says so', async () => (await seen())['state'] === 'well')
-  assert.equal([(await seen())['error'], (await seen())['since']], [null, null])
-  await eventually('so does its own page', async () => (await stateOf()) === 'well')
+  await eventually('it is healthy again', async () => (await readBackend())['health'] === 'healthy')
+  assert.is.not((await readBackend())['lastError'], null)
+  await eventually('the console reports it', async () => (await readSeen())['state'] === 'well')
+  assert.equal([(await readSeen())['error'], (await readSeen())['since']], [null, null])
+  await eventually('its own page says so, too', async () => (await readState()) === 'well')
   await eventually('nothing is wrong', async () => (await one.json('/')).facts.subjects.length === 0)
   assert.not.match(await one.text('/ns/default/vmcp/tools'), 'ECONNREFUSED')
 })
@@ -121,13 +121,13 @@ test('the map of samples/login has every reference, and nothing else', () => {
   ]
   const center = { kind: 'VirtualMCPServer', namespace: 'default', name: 'accounts' }
   const near = new Set(mapFacts(objects, new Map(), { ns: '', outside: false, center }).boxes.map((box) => box.key))
-  const told = inTree(buildTree(objects, gatewayOf, new Map()))
-  assert.is(told.length, 4)
-  for (const id of told) assert.ok(near.has(id), id)
+  const ids = inTree(buildTree(objects, gatewayOf, new Map()))
+  assert.is(ids.length, 4)
+  for (const id of ids) assert.ok(near.has(id), id)
   assert.not(near.has(key('MCPServer', 'providers')))
 })
 
-const keysOf = (selector: string): Promise<string[]> =>
+const readKeys = (selector: string): Promise<string[]> =>
   page.$$eval(selector, (found) =>
     found.map((one) => (one as unknown as { dataset: { key: string } }).dataset.key).sort(),
   )
@@ -171,22 +171,22 @@ test('the state of an object stands on each of its pages', async () => {
 
 test('gateways that share a group and a configuration are drawn with one box for each of these', async () => {
   await page.goto(`${one.url}/map`)
-  assert.equal(await keysOf('svg .box'), [
+  assert.equal(await readKeys('svg .box'), [
     'MCPGroup/default/all',
     'MCPServerEntry/default/far',
     'MCPTelemetryConfig/default/shared',
     'VirtualMCPServer/default/more',
     'VirtualMCPServer/default/tools',
   ])
-  const edges = await keysOf('svg .edge')
+  const edges = await readKeys('svg .edge')
   for (const to of ['MCPGroup/default/all', 'MCPTelemetryConfig/default/shared'])
     assert.is(edges.filter((edge) => edge.endsWith(` ${to}`)).length, 2, edges.join())
 })
 
 test('the list below the map says the same as the map', async () => {
-  const boxes = await keysOf('svg .box')
-  const edges = await keysOf('svg .edge')
-  assert.equal(await keysOf('.table tbody tr'), boxes)
+  const boxes = await readKeys('svg .box')
+  const edges = await readKeys('svg .edge')
+  assert.equal(await readKeys('.table tbody tr'), boxes)
   const rows = (await page.$$eval('.table tbody tr', (found) =>
     found.map((row) => {
       const { dataset, querySelector } = row as unknown as {
@@ -211,10 +211,10 @@ test('the list below the map says the same as the map', async () => {
 test('a box of the map is reachable by keyboard, has a name, and opens its page', async () => {
   await page.goto(`${one.url}/map`)
   const key = 'MCPServerEntry/default/far'
-  const focused = () => page.evaluate('document.activeElement.dataset?.key ?? ""') as Promise<string>
+  const readFocus = () => page.evaluate('document.activeElement.dataset?.key ?? ""') as Promise<string>
   await page.focus('.map')
-  for (let step = 0; step < 10 && (await focused()) !== key; step++) await page.keyboard.press('Tab')
-  assert.is(await focused(), key)
+  for (let step = 0; step < 10 && (await readFocus()) !== key; step++) await page.keyboard.press('Tab')
+  assert.is(await readFocus(), key)
   const snapshot = await page.accessibility.snapshot({ interestingOnly: true })
   assert.match(JSON.stringify(snapshot), 'remote server default/far: well')
   const outline = (await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')) as string

@@ -91,7 +91,7 @@ test('every answer has a strict content security policy and forbids caching', as
   }
 })
 
-test('Home names what is ill, why, and what to do, with a link to the help', async () => {
+test('Home names unhealthy objects, the cause and the next step, with a link to the help', async () => {
   const { facts, asOf, cut, notReadable } = await one.json('/')
   assert.equal([cut, notReadable], [false, []])
   assert.ok(Date.parse(asOf) > 0)
@@ -167,11 +167,11 @@ test('an unchanged page is answered with 304', async () => {
 test('in a browser there is no error, hostile text does not run, and no other host is contacted', async () => {
   await using context = await browser.createBrowserContext()
   const page = await context.newPage()
-  const said: string[] = []
-  const asked: string[] = []
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
-  page.on('request', (request) => asked.push(request.url()))
+  const messages: string[] = []
+  const requested: string[] = []
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
+  page.on('request', (request) => requested.push(request.url()))
   await page.goto(await one.link())
   for (const path of ['/', '/workloads', '/ns/default/vmcp/tools', '/ns/default/mcpg/odd'])
     for (const width of [1280, 360]) {
@@ -181,9 +181,9 @@ test('in a browser there is no error, hostile text does not run, and no other ho
       assert.is(isWide, false, `${path} at ${width}`)
     }
   assert.is(await page.evaluate('window.pwned'), undefined)
-  assert.equal(said, [])
+  assert.equal(messages, [])
   assert.equal(
-    asked.filter((url) => !url.startsWith(one.url)),
+    requested.filter((url) => !url.startsWith(one.url)),
     [],
   )
 })

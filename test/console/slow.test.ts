@@ -41,7 +41,7 @@ test.after(async () => {
 })
 
 /** Opens a tab in a separate browser context in which a new viewer is logged in. */
-async function tabOf(viewer: string): Promise<Page> {
+async function openTab(viewer: string): Promise<Page> {
   const cookie = await one.logIn(viewer)
   const context = await browser.createBrowserContext()
   for (const pair of cookie.split('; ')) {
@@ -51,10 +51,10 @@ async function tabOf(viewer: string): Promise<Page> {
   return context.newPage()
 }
 
-const lists = () => api.asked.filter(({ path }) => path.includes('/virtualmcpservers'))
+const lists = () => api.requests.filter(({ path }) => path.includes('/virtualmcpservers'))
 
 test('62: a page appears before a slow API server has answered, and fills in by itself', async () => {
-  const page = await tabOf('slow')
+  const page = await openTab('slow')
   const release = api.hold()
   await page.goto(`${one.url}/workloads`)
   assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), 'Still asking')
@@ -145,9 +145,9 @@ test('64: an API server that sends Retry-After is left alone for that time', asy
     assert.is(json.status, 503)
     const seconds = Number(json.headers.get('retry-after'))
     assert.ok(seconds >= 1 && seconds <= 30, String(seconds))
-    assert.match(await (await one.get('/', cookie)).text(), 'asks to wait')
+    assert.match(await (await one.get('/', cookie)).text(), 'the page asks the user to wait')
   }
-  assert.is(lists().length, before, 'nothing was asked meanwhile')
+  assert.is(lists().length, before, 'nothing was requested meanwhile')
   clock.pass(2_000)
   assert.is((await one.get('/', cookie, { accept: 'application/json' })).status, 200)
   assert.ok(lists().length > before)
@@ -167,7 +167,7 @@ async function requestsInAMinute(page: Page): Promise<number> {
 }
 
 test('69: a hidden tab sends no requests, and a visible one sends them again', async () => {
-  const page = await tabOf('hidden')
+  const page = await openTab('hidden')
   await page.goto(`${one.url}/workloads`)
   const hide = (state: string) =>
     page.evaluate(`Object.defineProperty(document, 'visibilityState', {value: '${state}', configurable: true})
@@ -181,9 +181,9 @@ test('69: a hidden tab sends no requests, and a visible one sends them again', a
 })
 
 test('51: addresses in an object lead nowhere', async () => {
-  const asked: string[] = []
+  const requested: string[] = []
   const trap = createServer((request, response) => {
-    asked.push(request.url ?? '')
+    requested.push(request.url ?? '')
     response.end('{}')
   })
   await new Promise<void>((resolve) => trap.listen(0, '127.0.0.1', resolve))
@@ -214,7 +214,7 @@ test('51: addresses in an object lead nowhere', async () => {
       [],
     )
     assert.match(await (await one.get('/ns/team-a/vmcp/lure/connect', cookie)).text(), there)
-    assert.equal(asked, [])
+    assert.equal(requested, [])
   } finally {
     api.objects = before
     trap.closeAllConnections()
@@ -223,9 +223,9 @@ test('51: addresses in an object lead nowhere', async () => {
 })
 
 test('61: the cluster’s token goes to the API server alone, and into no page', async () => {
-  const asked: string[] = []
+  const requests: string[] = []
   const others = createServer((request, response) => {
-    asked.push(JSON.stringify([request.method, request.url, request.rawHeaders]))
+    requests.push(JSON.stringify([request.method, request.url, request.rawHeaders]))
     request.resume()
     response.end(JSON.stringify({ registries: [{ name: 'main' }] }))
   })
@@ -261,11 +261,11 @@ test('61: the cluster’s token goes to the API server alone, and into no page',
       }
     for (const path of ['/status', '/definitions', '/usage', '/mcp', '/registry/main'])
       assert.ok(
-        asked.some((one) => one.includes(`"${path}`)),
-        `${path} in ${asked}`,
+        requests.some((one) => one.includes(`"${path}`)),
+        `${path} in ${requests}`,
       )
     assert.equal(
-      asked.filter((one) => one.includes(token)),
+      requests.filter((one) => one.includes(token)),
       [],
     )
   } finally {

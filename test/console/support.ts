@@ -46,8 +46,8 @@ export class OpenConsole implements AsyncDisposable {
     const folder = temporaryFolder()
     writeFileSync(join(folder.path, 'all.yaml'), manifests)
     const file = join(folder.path, 'all.yaml')
-    const given = [file, '--host', ownHost, '--state', join(folder.path, 'state'), ...args]
-    const portico = new RunningPortico(given, env)
+    const command = [file, '--host', ownHost, '--state', join(folder.path, 'state'), ...args]
+    const portico = new RunningPortico(command, env)
     const one = new OpenConsole(folder, portico)
     await portico.ready()
     one.url = one.line.endpoints.find(({ kind }) => kind === 'Console')?.url ?? ''
@@ -60,7 +60,7 @@ export class OpenConsole implements AsyncDisposable {
 
   /** Returns the link that lets the next browser in. Each works once, and the next is reported a moment later. */
   async link(): Promise<string> {
-    await eventually('the next link is told', () => this.line.console.open !== this.#given)
+    await eventually('the next link is printed', () => this.line.console.open !== this.#given)
     this.#given = this.line.console.open
     return this.#given
   }

@@ -6,7 +6,7 @@ import { callMcp } from '../../console/mcp/client.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { object } from '../support/operator/standalone-run.ts'
-import { orFail } from '../support/or-fail.ts'
+import { endFileOnError } from '../support/or-fail.ts'
 import { gateway, group, OpenConsole, server } from './support.ts'
 
 const POLICY =
@@ -125,11 +125,11 @@ test('unusual claims get an answer', async () => {
 
 test('a call that was denied for its arguments is explained with them, and from the log the page says that they are missing', async () => {
   const path = '/ns/default/vmcp/guarded/tools/clock_convert_time'
-  const given = { time: '2026-01-01T00:00', from: 'UTC', to: ['UTC'] }
-  const { facts: tried } = (await (await post(path, { raw: JSON.stringify(given) })).json()) as {
+  const input = { time: '2026-01-01T00:00', from: 'UTC', to: ['UTC'] }
+  const { facts: tried } = (await (await post(path, { raw: JSON.stringify(input) })).json()) as {
     facts: { result: { status: number; requestId: string }; why: { arguments: string; claims: string } }
   }
-  assert.equal([tried.result.status, JSON.parse(tried.why.arguments), tried.why.claims], [403, given, ''])
+  assert.equal([tried.result.status, JSON.parse(tried.why.arguments), tried.why.claims], [403, input, ''])
   const access = '/ns/default/vmcp/guarded/access'
   const { facts } = (await (await post(access, { tool: 'clock_convert_time', ...tried.why })).json()) as {
     facts: { verdict: string }
@@ -170,15 +170,15 @@ test('usage shows the counters, also by client; CSV holds no formulas and no per
   }
   const call = { name: 'clock_current_time', arguments: {}, _meta: client }
   assert.is((await postModern(url, 'tools/call', call)).status, 403)
-  const of = async (by: string) => (await one.json(`/ns/default/vmcp/guarded/usage?by=${by}`)).facts
-  const named = async (by: string, name: string) =>
-    (await of(by)).rows.find((row: { name: string }) => row.name === name)
-  await eventually('it is counted', async () => (await named('client', '=1+1'))?.denied === 1)
+  const readUsage = async (by: string) => (await one.json(`/ns/default/vmcp/guarded/usage?by=${by}`)).facts
+  const findRow = async (by: string, name: string) =>
+    (await readUsage(by)).rows.find((row: { name: string }) => row.name === name)
+  await eventually('it is counted', async () => (await findRow('client', '=1+1'))?.denied === 1)
   const first = before.rows.find(({ name }: { name: string }) => name === 'clock_current_time')
-  const counted = async () => (await named('tool', 'clock_current_time'))?.denied
-  await eventually('by tool, too', async () => (await counted()) === (first?.denied ?? 0) + 1)
+  const readDenied = async () => (await findRow('tool', 'clock_current_time'))?.denied
+  await eventually('it is counted by tool, too', async () => (await readDenied()) === (first?.denied ?? 0) + 1)
   assert.equal(
-    (await of('person')).rows.map(({ name }: { name: string }) => name),
+    (await readUsage('person')).rows.map(({ name }: { name: string }) => name),
     [''],
   )
   const csv = await one.text('/ns/default/vmcp/guarded/usage?by=client&format=csv')
@@ -226,9 +226,9 @@ test('48: hostile claims, names of clients and lines of the audit log stay text'
   await eventually('it is counted', async () => (await one.text(`${base}/usage?by=client`)).includes('onerror'))
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  const said: string[] = []
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
+  const messages: string[] = []
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
   await page.goto(await one.link())
   for (const path of [`${base}/log`, `${base}/usage?by=client`, `${base}/access`]) {
     await page.goto(one.url + path)
@@ -241,10 +241,10 @@ test('48: hostile claims, names of clients and lines of the audit log stay text'
     assert.is(await page.evaluate('document.querySelector("main img")'), null, path)
     assert.is(await page.evaluate('window.pwned'), undefined, path)
   }
-  assert.equal(said, [])
+  assert.equal(messages, [])
 })
 
-test('events are read wherever they are cut, with either line end', async () => {
+test('events are read at any chunk boundary, with either line end', async () => {
   const events = (end: string) =>
     [{ method: 'notifications/progress' }, { method: 'notifications/message' }, { id: 1, result: { a: 'ä' } }]
       .map((message) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}${end}${end}`)
@@ -252,7 +252,7 @@ test('events are read wherever they are cut, with either line end', async () => 
   let text = Buffer.alloc(0)
   let step = 1
   const sender = createServer(
-    orFail(async (_: IncomingMessage, response: ServerResponse) => {
+    endFileOnError(async (_: IncomingMessage, response: ServerResponse) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       for (let at = 0; at < text.length; at += step) {
         response.write(text.subarray(at, at + step))

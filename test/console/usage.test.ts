@@ -16,14 +16,14 @@ const TEAMS = ['red', 'blue'] as const
 type Team = (typeof TEAMS)[number]
 
 /** Returns a gateway with one server, in a team's namespace. */
-const manifestsOf = (team: string) => [
+const buildManifests = (team: string) => [
   `apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata: {name: all, namespace: ${team}}\nspec: {}\n`,
   `apiVersion: portico.dev/v1beta1\nkind: MCPTelemetryConfig\nmetadata: {name: metrics, namespace: ${team}}\nspec: {prometheus: {enabled: true}}\n`,
   `apiVersion: portico.dev/v1beta1\nkind: VirtualMCPServer\nmetadata: {name: tools, namespace: ${team}}\nspec:\n  groupRef: {name: all}\n  telemetryConfigRef: {name: metrics}\n  incomingAuth: {type: anonymous}\n`,
   `apiVersion: portico.dev/v1beta1\nkind: MCPServer\nmetadata:\n  name: ${team}\n  namespace: ${team}\n  annotations: {portico.dev/local-command: ${JSON.stringify(clock)}}\nspec:\n  image: x/y:1.0.0\n  transport: streamable-http\n  groupRef: {name: all}\n`,
 ]
 
-const gatewayOf = (team: string) =>
+const buildGateway = (team: string) =>
   ({
     apiVersion: 'portico.dev/v1beta1',
     kind: 'VirtualMCPServer',
@@ -43,18 +43,18 @@ interface Endpoint {
   readonly url: string
   readonly admin: string
 }
-const endpointOf = (team: string): Endpoint =>
+const buildEndpoint = (team: string): Endpoint =>
   (portico.line.endpoints as unknown as readonly Endpoint[]).find(
     ({ kind, namespace }) => kind === 'VirtualMCPServer' && namespace === team,
   ) as Endpoint
 
 test.before(async () => {
-  portico = await OpenConsole.start(TEAMS.flatMap(manifestsOf).join('---\n'))
+  portico = await OpenConsole.start(TEAMS.flatMap(buildManifests).join('---\n'))
   prometheus = await startPrometheus(
-    Object.fromEntries(TEAMS.map((team) => [team, new URL(endpointOf(team).admin).host])),
+    Object.fromEntries(TEAMS.map((team) => [team, new URL(buildEndpoint(team).admin).host])),
     'groups: []',
   )
-  api = await startApiStandIn(TEAMS.map(gatewayOf))
+  api = await startApiStandIn(TEAMS.map(buildGateway))
   api.reach = (token) => TEAMS.filter((team) => token === team)
   one = await startPodConsole(api.url, `metrics: {prometheusUrl: "${prometheus.url}"}\n`)
   cookie = await one.logIn('red')
@@ -68,7 +68,7 @@ test.after(async () => {
 
 const call = async (team: Team, times: number) => {
   for (let count = 0; count < times; count++)
-    await postModern(endpointOf(team).url, 'tools/call', { name: `${team}_${TOOLS[team]}`, arguments: {} })
+    await postModern(buildEndpoint(team).url, 'tools/call', { name: `${team}_${TOOLS[team]}`, arguments: {} })
 }
 const total = async (team: string) =>
   Number((await prometheus.query(`sum(portico_tool_calls_total{job="${team}"})`))[0]?.value[1] ?? 0)
@@ -86,7 +86,7 @@ test('33: usage by tool is the increase that Prometheus reports', async () => {
   }
   const increase = 'sum by (gen_ai_tool_name) (increase(portico_tool_calls_total{job="red"}[2591999s]))'
   // Both queries use the same second; a scrape may fall between them.
-  await eventually('both say the same', async () => {
+  await eventually('both report the same', async () => {
     const second = Math.floor(Date.now() / 1000)
     const { facts } = await one.json(USAGE, cookie)
     const expected = await prometheus.query(increase, second)
@@ -129,7 +129,7 @@ test('34: nobody gets series of a namespace that they may not read, whatever the
   const odd = ['/ns/red%22%7D%20or%20%7Bx%3D%22/vmcp/tools/usage', '/ns/blue%2F..%2Fred/vmcp/tools/usage']
   for (const path of odd) assert.is((await one.get(path, cookie)).status, 404, path)
   const blue = await one.logIn('blue')
-  await eventually('their own are theirs', async () => {
+  await eventually('each team sees its own usage', async () => {
     const { facts } = await one.json('/ns/blue/vmcp/tools/usage', blue)
     return facts.rows.some(({ name }: { name: string }) => name === 'convert_time')
   })

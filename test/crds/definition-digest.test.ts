@@ -8,7 +8,7 @@ import {
   instructionsDigest,
   setDigest,
 } from '../../crds/settings/definition-digest.ts'
-import { randomOf } from '../support/random.ts'
+import { createRandom } from '../support/random.ts'
 
 interface Vectors {
   readonly definitions: readonly { readonly about: string; readonly input: string; readonly hash: string }[]
@@ -116,7 +116,7 @@ test('a depth of 64, a member named __proto__ and a megabyte have a digest', () 
   assert.is(canonicalDefinition('{"__proto__":{"b":1,"a":2}}'), '{"__proto__":{"a":2,"b":1}}')
 })
 
-const random = randomOf(7)
+const random = createRandom(7)
 const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
 const CHARACTERS = [
   'a',
@@ -136,7 +136,7 @@ const CHARACTERS = [
   '😀',
   'דּ',
 ]
-const word = (): string => Array.from({ length: Math.floor(random() * 6) }, () => pick(CHARACTERS)).join('')
+const randomWord = (): string => Array.from({ length: Math.floor(random() * 6) }, () => pick(CHARACTERS)).join('')
 const numberText = (): string =>
   pick([
     () => String(Math.floor(random() * 2e6) - 1e6),
@@ -154,14 +154,14 @@ function randomText(depth: number): string {
       ? `"${[...value].map((one) => [...Array(one.length)].map((_, at) => `\\u${one.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')).join('')}"`
       : JSON.stringify(value)
   const kind = depth === 0 ? Math.floor(random() * 3) : Math.floor(random() * 5)
-  if (kind === 0) return text(word())
+  if (kind === 0) return text(randomWord())
   if (kind === 1) return numberText()
   if (kind === 2) return pick(['true', 'false', 'null'])
   const size = Math.floor(random() * 5)
   if (kind === 3)
     return `[${Array.from({ length: size }, () => space() + randomText(depth - 1)).join(`${space()},`)}${space()}]`
   // V8 13.6 may read an escaped name of one character as a backslash, once it has read an object with such a name.
-  const names = [...new Set(Array.from({ length: size }, word))].filter((name) => !name.includes('\\'))
+  const names = [...new Set(Array.from({ length: size }, randomWord))].filter((name) => !name.includes('\\'))
   return `{${names.map((name) => `${space()}${text(name)}${space()}:${randomText(depth - 1)}`).join(`${space()},`)}${space()}}`
 }
 
@@ -172,7 +172,7 @@ test('10,000 random definitions have the same canonical form in npm’s canonica
   }
   const others = await Promise.all(['canonicalize', 'json-canonicalize'].map(load))
   for (let count = 0; count < 10_000; count++) {
-    const text = `{"name":${JSON.stringify(word())},"value":${randomText(5)}}`
+    const text = `{"name":${JSON.stringify(randomWord())},"value":${randomText(5)}}`
     for (const canonicalize of others) assert.is(canonicalDefinition(text), canonicalize(JSON.parse(text)))
   }
 })

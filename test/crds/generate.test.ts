@@ -23,14 +23,14 @@ test('one stream holds every definition, and reads back as it was made', () => {
 
 test('items of lists get no defaults in the CRD, so applied objects stay as they were applied', () => {
   const found: string[] = []
-  const look = (node: unknown, path: string, isInItem: boolean): void => {
+  const checkNode = (node: unknown, path: string, isInItem: boolean): void => {
     if (typeof node !== 'object' || node === null) return
     if (isInItem && Object.hasOwn(node, 'default') && !path.endsWith('/properties')) found.push(path)
-    for (const [key, inner] of Object.entries(node)) look(inner, `${path}/${key}`, isInItem || key === 'items')
+    for (const [key, inner] of Object.entries(node)) checkNode(inner, `${path}/${key}`, isInItem || key === 'items')
   }
   for (const declaration of Object.values(kinds)) {
     const [version] = crdFor(declaration, 'example.org').spec.versions
-    look(version?.schema.openAPIV3Schema.properties.spec, declaration.kind, false)
+    checkNode(version?.schema.openAPIV3Schema.properties.spec, declaration.kind, false)
   }
   assert.equal(found, [])
 })

@@ -1,12 +1,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { kindNamed, kinds } from '../../crds/index.ts'
+import { findKind, kinds } from '../../crds/index.ts'
 
 const CORE = ['Secret', 'ConfigMap']
 
 /** Returns the names in a spec, by kind. */
-function named(kind: string, spec: unknown): Record<string, readonly string[]> {
-  const declaration = kindNamed(kind)
+function listReferences(kind: string, spec: unknown): Record<string, readonly string[]> {
+  const declaration = findKind(kind)
   if (!declaration) throw new Error(`no kind ${kind}`)
   const found = Object.groupBy(declaration.references.find(spec), (reference) => reference.kind)
   return Object.fromEntries(
@@ -16,17 +16,18 @@ function named(kind: string, spec: unknown): Record<string, readonly string[]> {
 
 test('a reference names one of our kinds, a Secret or a ConfigMap', () => {
   for (const { kind, references } of Object.values(kinds)) {
-    for (const named of references.kinds()) assert.ok(kindNamed(named) ?? CORE.includes(named), `${kind} -> ${named}`)
+    for (const kindName of references.kinds())
+      assert.ok(findKind(kindName) ?? CORE.includes(kindName), `${kind} -> ${kindName}`)
   }
 })
 
 test('all three workloads name their telemetry', () => {
   for (const kind of ['MCPServer', 'MCPRemoteProxy', 'VirtualMCPServer']) {
-    assert.equal(named(kind, { telemetryConfigRef: { name: 'otel' } }), { MCPTelemetryConfig: ['otel'] }, kind)
+    assert.equal(listReferences(kind, { telemetryConfigRef: { name: 'otel' } }), { MCPTelemetryConfig: ['otel'] }, kind)
   }
 })
 
-test('references of a gateway, wherever they stand', () => {
+test('references of a gateway, in any of its fields', () => {
   const ref = (name: string) => ({ name })
   const spec = {
     groupRef: ref('tools'),
@@ -43,7 +44,7 @@ test('references of a gateway, wherever they stand', () => {
     imagePullSecrets: [ref('pull')],
     embeddingServerRef: ref('not-looked-up'),
   }
-  assert.equal(named('VirtualMCPServer', spec), {
+  assert.equal(listReferences('VirtualMCPServer', spec), {
     MCPGroup: ['tools'],
     MCPOIDCConfig: ['idp'],
     MCPAuthzConfig: ['policies'],
@@ -61,7 +62,7 @@ test('Secrets and ConfigMaps of a server', () => {
     externalAuthConfigRef: { name: 'auth' },
     authzConfig: { configMap: { name: 'policies' } },
   }
-  assert.equal(named('MCPServer', spec), {
+  assert.equal(listReferences('MCPServer', spec), {
     MCPExternalAuthConfig: ['as', 'auth'],
     ConfigMap: ['policies'],
     Secret: ['s'],
@@ -70,13 +71,13 @@ test('Secrets and ConfigMaps of a server', () => {
 
 test('an empty name is not a reference', () => {
   const spec = { openTelemetry: { caBundleRef: { configMapRef: { key: 'ca.crt', name: '' } } } }
-  assert.equal(named('MCPTelemetryConfig', spec), {})
+  assert.equal(listReferences('MCPTelemetryConfig', spec), {})
 })
 
 test('invalid specs cause no exception', () => {
   for (const kind of Object.keys(kinds)) {
     for (const spec of [undefined, null, 3, [], { config: 3, secrets: {}, groupRef: null }]) {
-      assert.equal(named(kind, spec), {}, kind)
+      assert.equal(listReferences(kind, spec), {}, kind)
     }
   }
 })

@@ -76,14 +76,14 @@ interface Bounds {
   readonly maximum?: number
 }
 
-const around = (...bounds: readonly (number | undefined)[]) =>
+const valuesAround = (...bounds: readonly (number | undefined)[]) =>
   bounds.flatMap((bound) => (bound === undefined ? [] : [bound - 1, bound, bound + 1]))
 
-const keyOf = (node: SchemaNode) => node['x-kubernetes-list-map-keys']?.[0]
+const readKey = (node: SchemaNode) => node['x-kubernetes-list-map-keys']?.[0]
 
 /** Returns a distinct item. If a key identifies the items, the file's rules refuse duplicates. */
-const itemOf = (list: SchemaNode, index: number) => {
-  const key = keyOf(list)
+const buildItem = (list: SchemaNode, index: number) => {
+  const key = readKey(list)
   return key === undefined ? index : { [key]: `a${index}` }
 }
 
@@ -91,35 +91,35 @@ const itemOf = (list: SchemaNode, index: number) => {
 function valuesFor(one: SchemaNode, other: SchemaNode): readonly unknown[] {
   const both: readonly Bounds[] = [one as Bounds, other as Bounds]
   const counts = (bounds: readonly number[]) => bounds.filter((count) => count >= 0)
-  const lengths = counts(both.flatMap(({ minLength, maxLength }) => around(minLength, maxLength)))
-  const items = counts(both.flatMap(({ minItems, maxItems }) => around(minItems, maxItems)))
-  const keys = counts(both.flatMap(({ maxProperties }) => around(maxProperties)))
+  const lengths = counts(both.flatMap(({ minLength, maxLength }) => valuesAround(minLength, maxLength)))
+  const items = counts(both.flatMap(({ minItems, maxItems }) => valuesAround(minItems, maxItems)))
+  const keys = counts(both.flatMap(({ maxProperties }) => valuesAround(maxProperties)))
   return [
     ...OF_EACH_TYPE,
     ...TEXTS,
     ...(one.enum ?? []),
     ...(other.enum ?? []),
     ...lengths.flatMap(ofLength),
-    ...both.flatMap(({ minimum, maximum }) => around(minimum, maximum)),
-    ...items.map((length) => Array.from({ length }, (_, index) => itemOf(one, index))),
-    ...(keyOf(one) === undefined ? [['x', 'x']] : []),
+    ...both.flatMap(({ minimum, maximum }) => valuesAround(minimum, maximum)),
+    ...items.map((length) => Array.from({ length }, (_, index) => buildItem(one, index))),
+    ...(readKey(one) === undefined ? [['x', 'x']] : []),
     ...keys.map((length) => Object.fromEntries(Array.from({ length }, (_, index) => [`a${index}`, 'a']))),
   ]
 }
 
 /** Returns the required fields without a default. */
-const neededOf = ({ required = [], properties = {} }: SchemaNode) =>
+const listRequired = ({ required = [], properties = {} }: SchemaNode) =>
   required.filter((name) => properties[name]?.default === undefined)
 
-const shown = (value: unknown) => JSON.stringify(value).replace(/^(.{40}).+$/s, '$1…')
+const format = (value: unknown) => JSON.stringify(value).replace(/^(.{40}).+$/s, '$1…')
 
 /** Returns the differences between two objects, and between each of their fields. */
 function objectDifferences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[]): string[] {
   const fields = Object.entries(kind.properties ?? {}).filter(
     ([name, child]) => !left.includes(name) && isInFiles(child),
   )
-  const needed = new Set(neededOf(kind))
-  const neededInFile = new Set(neededOf(file))
+  const needed = new Set(listRequired(kind))
+  const neededInFile = new Set(listRequired(file))
   return [
     ...(kind.additionalProperties === false && file.additionalProperties === false
       ? []
@@ -160,7 +160,7 @@ function differences(field: string, kind: SchemaNode, file: SchemaNode, left: re
     ...values
       .filter((value) => (inKind(value).length === 0) !== (inFile(value).length === 0))
       .map(
-        (value) => `${field}: ${shown(value)} is taken by the ${inKind(value).length === 0 ? 'kind' : 'file'} alone`,
+        (value) => `${field}: ${format(value)} is taken by the ${inKind(value).length === 0 ? 'kind' : 'file'} alone`,
       ),
     ...(items && otherItems ? differences(`${field}/*`, items, otherItems) : []),
     ...(inner && otherInner ? differences(`${field}/*`, inner, otherInner) : []),

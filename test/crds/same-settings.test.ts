@@ -16,11 +16,11 @@ import { apiSourceSchema, registryConfigSchema } from '../../dataplane/config/re
 import { compile } from '../../dataplane/config/schema-violations.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { fieldCorpus } from '../support/operator/field-corpus.ts'
-import { configText, plansOf, worldContent } from '../support/operator/plans.ts'
+import { configText, planWorld, worldContent } from '../support/operator/plans.ts'
 import { type Block, differences } from '../support/operator/same-settings.ts'
 
 const content = worldContent(fieldCorpus)
-const plans = plansOf(fillWorld(content))
+const plans = planWorld(fillWorld(content))
 
 /** Checks a text by the schema alone, as a parser does before it finds the lines of what it refuses. */
 function bySchema(schema: TSchema): (text: string) => void {
@@ -40,18 +40,18 @@ const registryFile = {
   parseWithRules: configParser(registryConfigSchema, checkRegistry),
 }
 
-function objectOf(kind: string, name: string): KubernetesObject {
+function buildObject(kind: string, name: string): KubernetesObject {
   const found = [...content.objects].find((one) => one.kind === kind && one.metadata.name === name)
   if (found === undefined) throw new TypeError(`${kind} ${name} is not in the corpus`)
   return found
 }
 
 /** Returns a block of an object in the corpus, and the block in the configuration of its workload. */
-const blockOf = (
+const buildBlock = (
   [kind, name, from]: readonly [kind: string, name: string, from: string],
   [workload, to]: readonly [workload: string, to: string],
 ): Block => ({
-  object: objectOf(kind, name),
+  object: buildObject(kind, name),
   from,
   file: parse(configText(plans.get(workload))),
   to,
@@ -60,7 +60,7 @@ const blockOf = (
 
 /** Returns the sources that a caller of the admin API may create: none of them names a file. */
 function apiSources(): Block {
-  const registry = objectOf('MCPRegistry', 'fields') as KubernetesObject & MCPRegistry
+  const registry = buildObject('MCPRegistry', 'fields') as KubernetesObject & MCPRegistry
   const sources = (registry.spec.sources ?? [])
     .filter(({ file }) => file?.path === undefined)
     .map(({ git, api, ...source }) => {
@@ -86,7 +86,7 @@ const rows: readonly (readonly [what: string, block: Block, left: Readonly<Recor
   [
     'a registry',
     {
-      ...blockOf(['MCPRegistry', 'fields', '/spec'], ['MCPRegistry/fields', '']),
+      ...buildBlock(['MCPRegistry', 'fields', '/spec'], ['MCPRegistry/fields', '']),
       schema: registryConfig as SchemaNode,
     },
     {
@@ -103,7 +103,7 @@ const rows: readonly (readonly [what: string, block: Block, left: Readonly<Recor
   ],
   [
     'a registry’s database',
-    blockOf(['MCPRegistry', 'shared', '/spec/database'], ['MCPRegistry/shared', '/database']),
+    buildBlock(['MCPRegistry', 'shared', '/spec/database'], ['MCPRegistry/shared', '/database']),
     {},
   ],
   [
@@ -111,11 +111,11 @@ const rows: readonly (readonly [what: string, block: Block, left: Readonly<Recor
     apiSources(),
     { '/*/file/data': LARGER, '/*/kubernetes': OPTIONAL, '/*/kubernetes/namespaces': OPTIONAL },
   ],
-  ['telemetry', blockOf(['MCPTelemetryConfig', 'otel', '/spec'], ['MCPServer/server', '/telemetry']), {}],
-  ['a proxy’s audit log', blockOf(['MCPServer', 'server', '/spec/audit'], ['MCPServer/server', '/audit']), {}],
+  ['telemetry', buildBlock(['MCPTelemetryConfig', 'otel', '/spec'], ['MCPServer/server', '/telemetry']), {}],
+  ['a proxy’s audit log', buildBlock(['MCPServer', 'server', '/spec/audit'], ['MCPServer/server', '/audit']), {}],
   [
     'a gateway’s audit log',
-    blockOf(['VirtualMCPServer', 'gateway', '/spec/config/audit'], ['VirtualMCPServer/gateway', '/audit']),
+    buildBlock(['VirtualMCPServer', 'gateway', '/spec/config/audit'], ['VirtualMCPServer/gateway', '/audit']),
     {},
   ],
 ]

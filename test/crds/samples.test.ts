@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments, stringify } from 'yaml'
-import { applyDefaults, DEFAULT_GROUP, kindNamed, unsupportedFields, validateObject } from '../../crds/index.ts'
+import { applyDefaults, DEFAULT_GROUP, findKind, unsupportedFields, validateObject } from '../../crds/index.ts'
 
 interface Sample {
   readonly place: string
@@ -26,14 +26,14 @@ test('there are samples', () => {
 
 for (const { place, object } of samples) {
   test(`${place} is valid and has no unsupported field`, () => {
-    const declaration = kindNamed(object.kind)
+    const declaration = findKind(object.kind)
     if (!declaration) throw new Error(`no kind ${object.kind}`)
     assert.equal(validateObject(object, DEFAULT_GROUP), [])
     if (declaration.role !== 'config') assert.equal(unsupportedFields(declaration, object), [])
   })
 
   test(`${place} survives a round trip, and with defaults is still valid`, () => {
-    const declaration = kindNamed(object.kind)
+    const declaration = findKind(object.kind)
     if (!declaration) throw new Error(`no kind ${object.kind}`)
     const defaulted = applyDefaults(declaration, object)
     const [again] = parseAllDocuments(stringify(defaulted))

@@ -11,9 +11,9 @@ const pathsWhere = (places: typeof all, wrong: (node: SchemaNode, parent?: Schem
 
 test('every schema is structural', () => {
   const forbidden = ['$ref', 'oneOf', 'allOf', 'not', 'const', 'patternProperties', 'exclusiveMinimum', 'nullable']
-  const untyped = (node: SchemaNode) =>
+  const isUntyped = (node: SchemaNode) =>
     !node.type && !node['x-kubernetes-preserve-unknown-fields'] && !node['x-kubernetes-int-or-string']
-  assert.equal(pathsWhere(all, untyped), [])
+  assert.equal(pathsWhere(all, isUntyped), [])
   assert.equal(
     pathsWhere(all, (node) => forbidden.some((keyword) => keyword in node)),
     [],
@@ -40,9 +40,9 @@ test('every list, map and string is bounded', () => {
     pathsWhere(all, (node) => typeof node.additionalProperties === 'object' && node.maxProperties === undefined),
     [],
   )
-  const unbounded = (node: SchemaNode & { format?: string }) =>
+  const isUnbounded = (node: SchemaNode & { format?: string }) =>
     node.type === 'string' && node.maxLength === undefined && !node.enum && node.format !== 'date-time'
-  assert.equal(pathsWhere(all, unbounded), [])
+  assert.equal(pathsWhere(all, isUnbounded), [])
 })
 
 test('every list has a list type, and the keys of a list-type map are there', () => {

@@ -1,11 +1,11 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { kindNamed, mcpGroup, unsupportedFields } from '../../crds/index.ts'
+import { findKind, mcpGroup, unsupportedFields } from '../../crds/index.ts'
 import { map, object, text } from '../../crds/settings/schema.ts'
 import { declarations, isLeaf, specPlaces } from '../support/operator/crd-schemas.ts'
 
-const of = (kind: string, spec: object) => {
-  const declaration = kindNamed(kind)
+const listUnsupported = (kind: string, spec: object) => {
+  const declaration = findKind(kind)
   if (!declaration) throw new Error(`no kind ${kind}`)
   return Object.fromEntries(unsupportedFields(declaration, { spec }).map(({ pointer, reason }) => [pointer, reason]))
 }
@@ -14,17 +14,17 @@ const server = { image: 'x', transport: 'streamable-http' }
 const gateway = { groupRef: { name: 'a' }, incomingAuth: { type: 'anonymous' } }
 
 test('a plain object has nothing unsupported', () => {
-  assert.equal(of('MCPServer', server), {})
-  assert.equal(of('VirtualMCPServer', gateway), {})
-  assert.equal(of('MCPRemoteProxy', { remoteUrl: 'https://a.example' }), {})
-  assert.equal(of('MCPGroup', {}), {})
+  assert.equal(listUnsupported('MCPServer', server), {})
+  assert.equal(listUnsupported('VirtualMCPServer', gateway), {})
+  assert.equal(listUnsupported('MCPRemoteProxy', { remoteUrl: 'https://a.example' }), {})
+  assert.equal(listUnsupported('MCPGroup', {}), {})
 })
 
 /** The reason for refusing parts of the schemas below. */
 const REFUSED = { refused: 'by nobody' } as const
 
 test('a refused value and a refused part carry their reason', () => {
-  const found = of('MCPServer', {
+  const found = listUnsupported('MCPServer', {
     ...server,
     proxyMode: 'sse',
     volumes: [{ name: 'a', hostPath: '/', mountPath: '/m' }],
@@ -35,7 +35,7 @@ test('a refused value and a refused part carry their reason', () => {
 })
 
 test('parts of a gateway’s own file are refused with the field to use instead', () => {
-  const found = of('VirtualMCPServer', {
+  const found = listUnsupported('VirtualMCPServer', {
     ...gateway,
     config: {
       incomingAuth: { type: 'anonymous' },
@@ -68,8 +68,11 @@ test('a block that is refused as a whole is one finding', () => {
 })
 
 test('fields that equal their default or are empty count as unset', () => {
-  assert.equal(of('MCPServer', { ...server, audit: { enabled: false }, trustProxyHeaders: false, volumes: [] }), {})
-  assert.equal(of('VirtualMCPServer', { ...gateway, config: { codeMode: { enabled: false } } }), {})
+  assert.equal(
+    listUnsupported('MCPServer', { ...server, audit: { enabled: false }, trustProxyHeaders: false, volumes: [] }),
+    {},
+  )
+  assert.equal(listUnsupported('VirtualMCPServer', { ...gateway, config: { codeMode: { enabled: false } } }), {})
 })
 
 test('the presence of an empty block can be a setting', () => {
@@ -77,7 +80,7 @@ test('the presence of an empty block can be a setting', () => {
   assert.equal(unsupportedFields({ ...mcpGroup, spec: parts }, { spec: { one: {} } }), [
     { pointer: '/spec/one', reason: REFUSED.refused },
   ])
-  assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), {})
+  assert.equal(listUnsupported('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), {})
 })
 
 test('names in a map are part of the pointer, escaped', () => {
@@ -91,15 +94,15 @@ test('names in a map are part of the pointer, escaped', () => {
 
 test('a reference to telemetry is supported by all three workloads', () => {
   const telemetryConfigRef = { name: 'otel', serviceName: 'tools' }
-  assert.equal(of('MCPServer', { ...server, telemetryConfigRef }), {})
-  assert.equal(of('VirtualMCPServer', { ...gateway, telemetryConfigRef }), {})
-  assert.equal(of('MCPRemoteProxy', { remoteUrl: 'https://a.example', telemetryConfigRef }), {})
+  assert.equal(listUnsupported('MCPServer', { ...server, telemetryConfigRef }), {})
+  assert.equal(listUnsupported('VirtualMCPServer', { ...gateway, telemetryConfigRef }), {})
+  assert.equal(listUnsupported('MCPRemoteProxy', { remoteUrl: 'https://a.example', telemetryConfigRef }), {})
 })
 
 test('invalid objects cause no exception', () => {
   for (const { kind } of declarations) {
     for (const spec of [null, 3, 'x', [], { image: [], config: 'x', sources: {}, steps: [null] }])
-      of(kind, spec as object)
+      listUnsupported(kind, spec as object)
   }
 })
 

@@ -19,10 +19,10 @@ import {
   until,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
-import { numbersOf } from '../support/random.ts'
+import { createNumbers } from '../support/random.ts'
 import { Caller } from './chaos/caller.ts'
-import { type Change, Changes, groupOf } from './chaos/changes.ts'
-import { checkConverged, checkRestarts, rendered } from './chaos/converged.ts'
+import { type Change, Changes, readGroupName } from './chaos/changes.ts'
+import { checkConverged, checkRestarts, renderObjects } from './chaos/converged.ts'
 import { Kills, killComponent } from './chaos/kills.ts'
 
 const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)
@@ -68,8 +68,8 @@ async function make({ what, apply, remove }: Change): Promise<void> {
 }
 
 /** Repeats a function at random intervals, in milliseconds, until the time is over and it has run often enough. */
-async function repeatedly(isOver: () => boolean, seed: number, least: number, most: number, act: () => Promise<void>) {
-  const below = numbersOf(seed)
+async function repeatUntil(isOver: () => boolean, seed: number, least: number, most: number, act: () => Promise<void>) {
+  const below = createNumbers(seed)
   while (!isOver()) {
     await act()
     await delay(least + below(most - least))
@@ -92,8 +92,8 @@ test('processes are killed under changes', async () => {
   const isOver = () =>
     performance.now() > end && applied >= LEAST_CHANGES && [...kills.counts.values()].every((count) => count > 0)
   await Promise.all([
-    repeatedly(isOver, SEED + 2, 500, 2500, () => make(changes.next())),
-    repeatedly(isOver, SEED + 3, 1000, 5000, async () => {
+    repeatUntil(isOver, SEED + 2, 500, 2500, () => make(changes.next())),
+    repeatUntil(isOver, SEED + 3, 1000, 5000, async () => {
       const killed = await kills.next()
       if (killed !== undefined) tell(`${killed} killed after ${applied} changes`)
     }),
@@ -105,7 +105,7 @@ test('everything converges, without lost or duplicate objects', async () => {
   tell(`waits for ${changes.wanted.length} objects after ${applied} changes`)
   // The garbage collector of Kubernetes may miss deleted owners while the API server is down; a restarted one sees them.
   assert.ok(killComponent('kube-controller-manager'))
-  const children = rendered(NAMESPACE, changes.wanted)
+  const children = renderObjects(NAMESPACE, changes.wanted)
   const end = performance.now() + RECOVERY
   for (let last = ''; ; ) {
     const problem = await checkConverged(NAMESPACE, changes.wanted, children).then(
@@ -133,15 +133,17 @@ test('calls are answered again, and none was ever answered wrongly', async () =>
   )
   for (const caller of callers) await caller.stop()
   for (const { wrong } of callers) assert.equal(wrong, [])
-  const told = callers.map(({ answered, failed }) => `${answered} answered, ${failed} failed`).join('; ')
-  tell(`calls: ${told}; kills: ${[...kills.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')}`)
+  const summary = callers.map(({ answered, failed }) => `${answered} answered, ${failed} failed`).join('; ')
+  tell(`calls: ${summary}; kills: ${[...kills.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')}`)
 })
 
 test('each gateway shows the tools of the servers in its group, and no other', async () => {
   for (const { kind, metadata, spec } of changes.wanted) {
     if (kind !== 'VirtualMCPServer') continue
     // Servers behind a proxy have private addresses here, to which a proxy does not connect.
-    const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec.groupRef?.name)
+    const servers = changes.wanted.filter(
+      (one) => one.kind === 'MCPServer' && readGroupName(one) === spec.groupRef?.name,
+    )
     const names = servers.map((one) => one.metadata.name).sort()
     const { status } = admin.read(kind, metadata.name, NAMESPACE)
     await until(`${metadata.name} shows the tools of ${names}`, NAMESPACE, async () => {
@@ -151,8 +153,8 @@ test('each gateway shows the tools of the servers in its group, and no other', a
       const { client } = connected
       try {
         const { tools } = await client.listTools()
-        const shown = [...new Set(tools.map(({ name }) => name.split('_')[0] as string))].sort()
-        return shown.join() === names.join()
+        const prefixes = [...new Set(tools.map(({ name }) => name.split('_')[0] as string))].sort()
+        return prefixes.join() === names.join()
       } finally {
         await client.close()
       }

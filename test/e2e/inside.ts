@@ -15,8 +15,8 @@ mkdirSync(temporary)
 // The control plane and the tests create their folders there.
 process.env['TMPDIR'] = temporary
 
-function run(program: string, given: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
-  const child = spawn(program, given, { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } })
+function run(program: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
+  const child = spawn(program, args, { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } })
   // The first process of a namespace only gets signals for which it has a handler.
   process.on('SIGINT', () => child.kill('SIGINT'))
   return new Promise((resolve, reject) => {

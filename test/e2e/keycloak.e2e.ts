@@ -16,11 +16,11 @@ import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 import { postModern } from '../support/gateway/post.ts'
-import { refusal, startAuthServer, TestClient, tokensOf } from '../support/identity/auth-server.ts'
+import { readTokens, refusal, startAuthServer, TestClient } from '../support/identity/auth-server.ts'
 import type { Keycloak } from '../support/identity/keycloak.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
 import { startVerifyingServer } from '../support/identity/verifying-server.ts'
-import { keptLog } from '../support/kept-log.ts'
+import { recordLog } from '../support/kept-log.ts'
 import { AUDIENCE, shareKeycloak } from './keycloak/shared.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
@@ -45,8 +45,8 @@ test.after(async () => {
   await shared.close()
 })
 
-const asks = (token: string) => Promise.all(servers.map((server) => server.ask(`Bearer ${token}`)))
-const statuses = async (token: string) => (await asks(token)).map(({ status }) => status)
+const askAll = (token: string) => Promise.all(servers.map((server) => server.ask(`Bearer ${token}`)))
+const statuses = async (token: string) => (await askAll(token)).map(({ status }) => status)
 
 test('JWTs of a user and of a client are accepted', async () => {
   for (const user of ['alice', undefined]) {
@@ -59,7 +59,7 @@ test('a token without the scope has another audience and is refused', async () =
   const token = await keycloak.token({ user: 'alice' })
   assert.not.equal([decodeJwt(token).aud].flat().includes(AUDIENCE), true)
   assert.equal(await statuses(token), [401, 401])
-  for (const { challenge } of await asks(token)) assert.match(challenge, 'not meant for this server')
+  for (const { challenge } of await askAll(token)) assert.match(challenge, 'not meant for this server')
 })
 
 test('a modified token is refused', async () => {
@@ -80,7 +80,7 @@ test('after a rotation of the keys older and newer tokens are accepted', async (
 test('introspection gives the caller, and reports a wrong client or token', async () => {
   using folder = temporaryFolder({})
   const { issuer, client } = keycloak
-  const asking = (secret: string, audience: string) => {
+  const startIntrospecting = (secret: string, audience: string) => {
     const clientSecretFile = join(folder.path, `secret-${secret.length}`)
     writeFileSync(clientSecretFile, secret)
     return new Introspection({
@@ -89,10 +89,14 @@ test('introspection gives the caller, and reports a wrong client or token', asyn
       audience,
       client: { clientId: client.id, clientSecretFile },
       skewS: 30,
-      log: keptLog().log,
+      log: recordLog().log,
     })
   }
-  const introspections = [asking(client.secret, AUDIENCE), asking(client.secret, 'other'), asking('wrong', AUDIENCE)]
+  const introspections = [
+    startIntrospecting(client.secret, AUDIENCE),
+    startIntrospecting(client.secret, 'other'),
+    startIntrospecting('wrong', AUDIENCE),
+  ]
   const [right, elsewhere, refused] = introspections as [Introspection, Introspection, Introspection]
   const token = await keycloak.token({ user: 'alice', scope: keycloak.scope })
   const active = await right.introspect(token)
@@ -204,7 +208,7 @@ test('our authorization server accepts Keycloak’s tokens as assertions and exc
     const redeem = (assertion: string) => desk.post('token', { grant_type: JWT_BEARER, assertion })
     const assertion = await keycloak.token({ user: 'alice', scope })
     const { sub } = decodeJwt(assertion)
-    const redeemed = decodeJwt((await tokensOf(await redeem(assertion))).access_token)
+    const redeemed = decodeJwt((await readTokens(await redeem(assertion))).access_token)
     assert.equal(
       [redeemed.iss, redeemed.sub, redeemed.aud, redeemed['scope'], redeemed['name'], redeemed['email']],
       [server.issuer, `${issuer}#${sub}`, OTHER, 'tools:call', 'Alice A', 'alice@corp.example'],
@@ -221,7 +225,7 @@ test('our authorization server accepts Keycloak’s tokens as assertions and exc
       desk.token({ grant_type: EXCHANGE, subject_token: token, subject_token_type: ACCESS_TOKEN })
     await keycloak.rotateKeys()
     const exchanged = decodeJwt(
-      (await tokensOf(await exchange(await keycloak.token({ user: 'alice', scope })))).access_token,
+      (await readTokens(await exchange(await keycloak.token({ user: 'alice', scope })))).access_token,
     )
     assert.equal(
       [exchanged.sub, exchanged.aud, exchanged['act']],

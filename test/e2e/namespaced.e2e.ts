@@ -1,15 +1,15 @@
 /** The installation that needs no rights outside its own namespace. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, textOf } from '../support/gateway/clients.ts'
+import { connect, readText } from '../support/gateway/clients.ts'
 import {
   admin,
   apply,
   createNamespace,
   installOperator,
   kubectl,
+  listPods,
   namesIn,
-  podsOf,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
 
@@ -32,7 +32,7 @@ test('the operator manages its own namespace without any ClusterRole', async () 
   const url = await untilReady(NAMESPACE, 'MCPServer', 'everything')
   const { client } = await connect(url, 'auto')
   try {
-    assert.match(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hello' } })), /hello/)
+    assert.match(readText(await client.callTool({ name: 'echo', arguments: { message: 'hello' } })), /hello/)
   } finally {
     await client.close()
   }
@@ -47,7 +47,7 @@ test('the operator ignores objects of other namespaces', async () => {
   // The CRD's default: the operator has not seen the object.
   assert.equal(theirs.status, { observedGeneration: 0 })
   assert.is(theirs.metadata.finalizers, undefined)
-  assert.is(podsOf(OTHER, 'MCPServer', 'everything').length, 0)
+  assert.is(listPods(OTHER, 'MCPServer', 'everything').length, 0)
 })
 
 test('the operator’s children are deleted with their objects', () => {

@@ -124,11 +124,11 @@ async function until(what: string, log: string, condition: () => boolean): Promi
 export async function startNode(directory: string): Promise<Node> {
   prepareSandbox(directory, ADDRESS)
   const component = kubernetes(NODE_COMPONENTS)
-  const own = (name: string): readonly [string, ...string[]] => {
+  const findProgram = (name: string): readonly [string, ...string[]] => {
     if (name === 'containerd') return ['containerd']
     return name === 'coredns' ? [goProgram('dns')] : component(name)
   }
-  const processes = new Processes(own, directory, true)
+  const processes = new Processes(findProgram, directory, true)
   const file = (name: string, content: string) => writeFileSync(join(directory, name), content)
   mkdirSync(join(directory, 'network'))
   file('network/10-pods.conflist', JSON.stringify(network(directory)))

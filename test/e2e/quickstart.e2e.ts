@@ -4,23 +4,23 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import { resourceNamed } from '../cluster/support/resources.ts'
-import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../support/gateway/clients.ts'
 import { keepAsking, type ToolCall } from '../support/gateway/kept-client.ts'
 import {
   admin,
   apply,
   beside,
-  containersOf,
   createNamespace,
   installOperator,
   isReady,
   killContainer,
   kubectl,
   listBeside,
+  listContainers,
+  listPods,
   namesIn,
   type Pod,
   podsIn,
-  podsOf,
   until,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
@@ -32,8 +32,8 @@ const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.
 const TOUCHED_MS = 45_000
 
 /** A pod's identity and its container starts; it is the same before and after if nothing restarted. */
-const livesOf = (pods: readonly Pod[]) =>
-  pods.map((pod) => [pod.metadata.uid, containersOf(pod).map(({ name, restartCount }) => [name, restartCount])])
+const listRestarts = (pods: readonly Pod[]) =>
+  pods.map((pod) => [pod.metadata.uid, listContainers(pod).map(({ name, restartCount }) => [name, restartCount])])
 
 let uninstall = () => {}
 let gatewayUrl = ''
@@ -70,8 +70,8 @@ test('the gateway shows the tools of both servers', async () => {
   const { client } = await connect(gatewayUrl, 'modern')
   try {
     await until('both servers’ tools are listed', NAMESPACE, async () => {
-      const shown = new Set((await client.listTools()).tools.map(({ name }) => name))
-      return expected.every((name) => shown.has(name)) && !shown.has('everything_get-env')
+      const listed = new Set((await client.listTools()).tools.map(({ name }) => name))
+      return expected.every((name) => listed.has(name)) && !listed.has('everything_get-env')
     })
   } finally {
     await client.close()
@@ -110,10 +110,10 @@ for (const era of ['modern', 'legacy'] as const) {
     const { client } = await connect(gatewayUrl, era)
     try {
       const echoed = await client.callTool({ name: 'everything_echo', arguments: { message: 'hello' } })
-      assert.match(textOf(echoed), /hello/)
+      assert.match(readText(echoed), /hello/)
       const time = { time: '2026-11-20T15:00', from: 'Europe/Lisbon', to: ['Asia/Tokyo'] }
       const converted = await client.callTool({ name: 'clock_convert_time', arguments: time })
-      assert.match(textOf(converted), /00:00/)
+      assert.match(readText(converted), /00:00/)
     } finally {
       await client.close()
     }
@@ -122,7 +122,7 @@ for (const era of ['modern', 'legacy'] as const) {
   test(`a client of the ${era} era calls a tool through a server’s own Service`, async () => {
     const { client } = await connect(everythingUrl, era)
     try {
-      assert.match(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), /hi/)
+      assert.match(readText(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), /hi/)
     } finally {
       await client.close()
     }
@@ -139,21 +139,21 @@ test('the registry answers through its Service', async () => {
 test('a rollout under clients of both eras with kept connections loses nothing', async () => {
   const slow: ToolCall = { name: 'everything_trigger-long-running-operation', arguments: { duration: 2, steps: 1 } }
   const fast: ToolCall = { name: 'everything_echo', arguments: { message: 'hello' } }
-  const asked = keepAsking({
+  const stopAsking = keepAsking({
     url: gatewayUrl,
     clients: 10,
     pause: 250,
     call: (isSlow) => (isSlow ? slow : fast),
     isAnswer: (body) => /hello|completed/.test(body),
   })
-  const [old] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
+  const [old] = listPods(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
   // As `kubectl rollout restart` does. A synchronous kubectl would block this process, in which the clients run.
   const annotations = { 'kubectl.kubernetes.io/restartedAt': new Date().toISOString() }
   const restart = { spec: { template: { metadata: { annotations } } } }
   await beside.api.mergePatch(resourceNamed('deployment'), NAMESPACE, 'tools-vmcp', restart)
   const pods = async () => (await listBeside('pods', NAMESPACE)).map(({ metadata }) => metadata.name)
   await until('the old pod has gone', NAMESPACE, async () => !(await pods()).includes(old.metadata.name))
-  const { visits, lost } = await asked()
+  const { visits, lost } = await stopAsking()
   assert.equal(lost, [], `of ${visits}`)
   assert.ok(visits > 50, `${visits} visits`)
 })
@@ -163,7 +163,7 @@ test('the scheduler’s message about a missing claim is in the status', async (
   const volumes = [{ name: 'files', persistentVolumeClaim: { claimName: 'files' } }]
   const spec = { image: 'mcp/time:1', transport: 'stdio', podTemplateSpec: { spec: { volumes } } }
   apply(namespace, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPServer', metadata: { name: 'pipe' }, spec })
-  await until('it is told word for word', namespace, () => {
+  await until('the reason is reported in full', namespace, () => {
     const { status } = admin.read('mcpserver', 'pipe', namespace)
     const ready = status?.conditions?.find(({ type }) => type === 'Ready')
     return ready?.reason === 'Unschedulable' && /persistentvolumeclaim "files" not found/.test(ready.message)
@@ -172,26 +172,26 @@ test('the scheduler’s message about a missing claim is in the status', async (
 })
 
 test('a changed tool filter reaches the running pod before the kubelet’s next round, and the session continues', async () => {
-  const before = livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools'))
+  const before = listRestarts(listPods(NAMESPACE, 'VirtualMCPServer', 'tools'))
   const { client, transport } = await connectV1(gatewayUrl)
   try {
     const session = transport.sessionId
-    const shows = async (name: string) => (await client.listTools()).tools.some((tool) => tool.name === name)
-    assert.not.ok(await shows('everything_get-env'))
+    const isListed = async (name: string) => (await client.listTools()).tools.some((tool) => tool.name === name)
+    assert.not.ok(await isListed('everything_get-env'))
     const gateway = sample('gateway')
     gateway.spec.config.aggregation.tools[0].filter.push('get-env')
     apply(NAMESPACE, gateway)
-    await until('the session sees the tool', NAMESPACE, () => shows('everything_get-env'), TOUCHED_MS)
+    await until('the session sees the tool', NAMESPACE, () => isListed('everything_get-env'), TOUCHED_MS)
     assert.ok(session)
     assert.is(transport.sessionId, session)
-    assert.equal(livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools')), before)
+    assert.equal(listRestarts(listPods(NAMESPACE, 'VirtualMCPServer', 'tools')), before)
   } finally {
     await client.close()
   }
 })
 
 test('a changed catalog reaches the registry without a restart', async () => {
-  const before = livesOf(podsOf(NAMESPACE, 'MCPRegistry', 'catalog'))
+  const before = listRestarts(listPods(NAMESPACE, 'MCPRegistry', 'catalog'))
   const catalog = sample('catalog')
   const content = JSON.parse(catalog.data['registry.json'])
   content.data.servers.push({ ...content.data.servers[0], name: 'com.example/added' })
@@ -202,7 +202,7 @@ test('a changed catalog reaches the registry without a restart', async () => {
     await response.text()
     return response.status === 200
   })
-  assert.equal(livesOf(podsOf(NAMESPACE, 'MCPRegistry', 'catalog')), before)
+  assert.equal(listRestarts(listPods(NAMESPACE, 'MCPRegistry', 'catalog')), before)
 })
 
 /** Calls a tool on new connections until one call succeeds. */
@@ -210,7 +210,7 @@ const answers = async (url: string, tool: string) => {
   try {
     const { client } = await connect(url, 'modern')
     try {
-      return textOf(await client.callTool({ name: tool, arguments: { message: 'again' } })).includes('again')
+      return readText(await client.callTool({ name: tool, arguments: { message: 'again' } })).includes('again')
     } finally {
       await client.close()
     }
@@ -220,24 +220,24 @@ const answers = async (url: string, tool: string) => {
 }
 
 test('a killed sidecar comes back beside its server', async () => {
-  const [pod] = podsOf(NAMESPACE, 'MCPServer', 'everything') as [Pod]
-  const sidecar = containersOf(pod).find(({ name }) => name === 'portico')
+  const [pod] = listPods(NAMESPACE, 'MCPServer', 'everything') as [Pod]
+  const sidecar = listContainers(pod).find(({ name }) => name === 'portico')
   assert.ok(sidecar)
   killContainer(sidecar)
   await until('the sidecar has restarted', NAMESPACE, () => {
-    const [now] = podsOf(NAMESPACE, 'MCPServer', 'everything')
+    const [now] = listPods(NAMESPACE, 'MCPServer', 'everything')
     if (!now || now.metadata.uid !== pod.metadata.uid) return false
-    return isReady(now) && containersOf(now).some(({ name, restartCount }) => name === 'portico' && restartCount >= 1)
+    return isReady(now) && listContainers(now).some(({ name, restartCount }) => name === 'portico' && restartCount >= 1)
   })
   await until('a call succeeds', NAMESPACE, () => answers(everythingUrl, 'echo'))
   await until('a call through the gateway succeeds', NAMESPACE, () => answers(gatewayUrl, 'everything_echo'))
 })
 
 test('a deleted pod is replaced, and status says so', async () => {
-  const [pod] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
+  const [pod] = listPods(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
   kubectl(['delete', 'pod', pod.metadata.name, '--namespace', NAMESPACE, '--wait=false'])
   await until('another pod is Ready', NAMESPACE, () =>
-    podsOf(NAMESPACE, 'VirtualMCPServer', 'tools').some(
+    listPods(NAMESPACE, 'VirtualMCPServer', 'tools').some(
       (other) => other.metadata.uid !== pod.metadata.uid && isReady(other),
     ),
   )
@@ -248,8 +248,8 @@ test('a deleted pod is replaced, and status says so', async () => {
 test('deleted samples leave nothing behind', async () => {
   kubectl(['delete', '--namespace', NAMESPACE, '--filename', 'samples/quickstart', '--timeout', '240s'])
   const children = 'deployments,statefulsets,services,configmaps,networkpolicies,pods'
-  const left = () => namesIn(NAMESPACE, children).filter((name) => name !== 'kube-root-ca.crt')
-  await until('children are gone', NAMESPACE, () => left().length === 0)
+  const listLeft = () => namesIn(NAMESPACE, children).filter((name) => name !== 'kube-root-ca.crt')
+  await until('children are gone', NAMESPACE, () => listLeft().length === 0)
   uninstall()
 })
 

@@ -5,12 +5,12 @@
 
 import { join } from 'node:path'
 import { setUp } from '../setup/index.ts'
-import { needsOf } from '../setup/needs.ts'
+import { listNeeds } from '../setup/needs.ts'
 import { E2E_PATTERN, testFiles } from '../setup/test-files.ts'
 import { checkMachine, runInSandbox } from './sandbox.ts'
 
 try {
-  const needs = needsOf(['test/e2e/inside.ts', ...testFiles([], process.env['TEST_FILES'] ?? E2E_PATTERN)])
+  const needs = listNeeds(['test/e2e/inside.ts', ...testFiles([], process.env['TEST_FILES'] ?? E2E_PATTERN)])
   checkMachine()
   // The sandbox has no network from which anything could be downloaded.
   await setUp(needs)

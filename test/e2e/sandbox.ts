@@ -54,10 +54,10 @@ export async function runInSandbox(script: string, args: readonly string[]): Pro
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
   })
   // The terminal sends Ctrl-C to the child too, which then stops by itself; a second one kills it.
-  let asked = false
+  let isStopping = false
   process.on('SIGINT', () => {
-    if (asked) child.kill('SIGKILL')
-    asked = true
+    if (isStopping) child.kill('SIGKILL')
+    isStopping = true
   })
   process.on('SIGTERM', () => child.kill('SIGKILL'))
   try {

@@ -3,18 +3,18 @@
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, textOf } from '../support/gateway/clients.ts'
+import { connect, readText } from '../support/gateway/clients.ts'
 import {
   apply,
   type ContainerStatus,
-  containersOf,
   createNamespace,
   installOperator,
   isReady,
   killContainer,
   kubectl,
+  listContainers,
+  listPods,
   type Pod,
-  podsOf,
   until,
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
@@ -36,14 +36,14 @@ const object = (kind: string, name: string, spec: object) => ({
 async function echo(address: string, tool: string, era: 'legacy' | 'modern'): Promise<string> {
   const { client } = await connect(address, era)
   try {
-    return textOf(await client.callTool({ name: tool, arguments: { message: 'one to another' } }))
+    return readText(await client.callTool({ name: tool, arguments: { message: 'one to another' } }))
   } finally {
     await client.close()
   }
 }
 
-const pod = () => podsOf(NAMESPACE, 'MCPServer', 'piped')[0] as Pod
-const container = (name: string) => containersOf(pod()).find((one) => one.name === name) as ContainerStatus
+const pod = () => listPods(NAMESPACE, 'MCPServer', 'piped')[0] as Pod
+const container = (name: string) => listContainers(pod()).find((one) => one.name === name) as ContainerStatus
 const restarts = (name: string) => container(name).restartCount
 
 test('the pods become Ready, one of them with a ServiceAccount of the user', async () => {

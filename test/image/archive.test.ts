@@ -39,7 +39,7 @@ const image: ImageOptions = {
   compress: true,
 }
 
-test('the system’s tar unpacks what was packed', () => {
+test('the system’s tar unpacks the archive', () => {
   using folder = temporaryFolder()
   const archive = join(folder.path, 'a.tar')
   writeFileSync(archive, tar(entries))

@@ -46,7 +46,7 @@ test.before(() => {
   const paths = packed?.files.map(({ path }) => path) ?? []
   assert.ok(paths.includes('dist/cedar_wasm_bg.wasm'), 'the policy engine')
   assert.ok(paths.includes('dist/portico.js') && paths.includes('bin/portico'), paths.join('\n'))
-  assert.ok(paths.includes('dist/sbom.cdx.json'), 'what is in it')
+  assert.ok(paths.includes('dist/sbom.cdx.json'), 'the package’s files')
   const { components } = JSON.parse(readFileSync(join(root, 'dist/sbom.cdx.json'), 'utf8'))
   const names = components.map(({ name }: { name: string }) => name)
   for (const name of ['hono', 'oidc-provider', '@cedar-policy/cedar-wasm', '@marcbachmann/cel-js'])

@@ -8,7 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
-import { connect, textOf } from '../support/gateway/clients.ts'
+import { connect, readText } from '../support/gateway/clients.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { startKubelet } from '../support/operator/kubelet.ts'
 import { writeBundle } from '../support/portico-program.ts'
@@ -107,10 +107,10 @@ test('the WebSocket client is loaded only to attach to a container', async () =>
     const attach = { server: kubelet.url, namespace: 'team', pod: 'time-mcp-0', container: 'mcp', tokenFile: 'token' }
     await using running = await startProxy(proxy({ transport: 'stdio', stdio: { attach } }))
     const { client } = await connect(running.url, 'modern')
-    assert.is(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), 'hi')
+    assert.is(readText(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), 'hi')
     await client.close()
-    const opens = () => running.sources().some((path) => path.endsWith('undici/lib/web/websocket/websocket.js'))
-    await eventually('it tells that this is loaded', opens)
+    const isLoaded = () => running.sources().some((path) => path.endsWith('undici/lib/web/websocket/websocket.js'))
+    await eventually('the module is loaded', isLoaded)
   } finally {
     await kubelet.close()
   }

@@ -27,18 +27,18 @@ test('a tool whose text changes while the sample runs is withheld, and the other
   try {
     const { endpoints } = await running.ready()
     const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
-    const listed = async () => {
+    const listTools = async () => {
       const { client } = await connect(url, 'modern')
       const { tools } = await client.listTools()
       await client.close()
       return tools.map(({ name }) => name).sort()
     }
-    await eventually('the changed tool is withheld', async () => (await listed()).join() === 'notes_read_note')
+    await eventually('the changed tool is withheld', async () => (await listTools()).join() === 'notes_read_note')
     // The server and its gateway report it; the message has the name and none of the text.
-    const told = () => (running.reports.at(-1)?.problems ?? []).filter(({ reason }) => reason === 'Withheld')
-    await eventually('both say what is withheld', () => told().length === 2)
+    const listWithheld = () => (running.reports.at(-1)?.problems ?? []).filter(({ reason }) => reason === 'Withheld')
+    await eventually('both report the withheld tools', () => listWithheld().length === 2)
     assert.equal(
-      told()
+      listWithheld()
         .map(({ kind, message }) => [kind, message])
         .sort(),
       [

@@ -8,8 +8,8 @@ import { secret } from '../secrets/watch.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { connect, textOf } from '../support/gateway/clients.ts'
-import { REDIRECT, TestClient, tokensOf } from '../support/identity/auth-server.ts'
+import { connect, readText } from '../support/gateway/clients.ts'
+import { REDIRECT, readTokens, TestClient } from '../support/identity/auth-server.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
@@ -51,7 +51,7 @@ async function connectAs(browser: Browser, issuer: string, name: string) {
   await logIn(page, name)
   const code = secret(new URL((await answered).url()).searchParams.get('code') ?? '')
   await page.close()
-  const { access_token: token } = await tokensOf(await client.exchange(code))
+  const { access_token: token } = await readTokens(await client.exchange(code))
   return connect(`${issuer}/mcp`, 'modern', { headers: { authorization: `Bearer ${token}` } })
 }
 
@@ -62,14 +62,14 @@ test('a person gets a link, enters a key in a browser, and the server receives t
   try {
     await portico.ready()
     const { client } = await connectAs(browser, sample.issuer, 'ada')
-    const asked = await client.callTool({ name: 'tickets_mine', arguments: {} }).then(textOf, String)
-    const url = /http:\S+\/oauth\/key\?\S+/.exec(asked)?.[0]?.replace(/[.,]$/, '') ?? ''
+    const answer = await client.callTool({ name: 'tickets_mine', arguments: {} }).then(readText, String)
+    const url = /http:\S+\/oauth\/key\?\S+/.exec(answer)?.[0]?.replace(/[.,]$/, '') ?? ''
     const page = await browser.newPage()
     page.setDefaultTimeout(120_000)
-    const said: string[] = []
+    const messages: string[] = []
     page.on('console', (message) => {
       // The browser logs the status of a refused form, which is expected.
-      if (!message.text().startsWith('Failed to load')) said.push(message.text())
+      if (!message.text().startsWith('Failed to load')) messages.push(message.text())
     })
     await page.goto(url)
     assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), 'Your key for Tickets')
@@ -90,9 +90,11 @@ test('a person gets a link, enters a key in a browser, and the server receives t
     if (folder !== undefined) await page.screenshot({ path: join(folder, 'keys.png') as never, fullPage: true })
     assert.not.ok((await page.content()).includes(KEY))
     await eventually('the call', async () =>
-      (await client.callTool({ name: 'tickets_mine', arguments: {} }).then(textOf, String)).includes('ada has no open'),
+      (await client.callTool({ name: 'tickets_mine', arguments: {} }).then(readText, String)).includes(
+        'ada has no open',
+      ),
     )
-    assert.equal(said, [], 'nothing is refused by the policy of the page')
+    assert.equal(messages, [], 'nothing is refused by the policy of the page')
     await client.close()
   } finally {
     await browser.close()

@@ -7,8 +7,8 @@ import * as assert from 'uvu/assert'
 import { secret } from '../secrets/watch.ts'
 import { startBrowser } from '../support/browser.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { connect, textOf } from '../support/gateway/clients.ts'
-import { REDIRECT, TestClient, tokensOf } from '../support/identity/auth-server.ts'
+import { connect, readText } from '../support/gateway/clients.ts'
+import { REDIRECT, readTokens, TestClient } from '../support/identity/auth-server.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
@@ -65,14 +65,14 @@ test('a person logs in at both providers, and each server gets the name at its o
     )
     const client = await TestClient.register(sample.issuer, { client_name: 'A client' })
     const code = await walkThrough(browser, client.authorizeUrl({ scope: 'accounts:use' }), ['ada', 'countess'])
-    const { access_token: token } = await tokensOf(await client.exchange(code))
+    const { access_token: token } = await readTokens(await client.exchange(code))
     const { client: mcp } = await connect(`${sample.issuer}/mcp`, 'modern', {
       headers: { authorization: `Bearer ${token}` },
     })
     const { tools } = await mcp.listTools()
     assert.equal(tools.map(({ name }) => name).sort(), ['home_whoami', 'work_whoami'])
-    assert.is(textOf(await mcp.callTool({ name: 'work_whoami', arguments: {} })), 'You are ada at work.')
-    assert.is(textOf(await mcp.callTool({ name: 'home_whoami', arguments: {} })), 'You are countess at home.')
+    assert.is(readText(await mcp.callTool({ name: 'work_whoami', arguments: {} })), 'You are ada at work.')
+    assert.is(readText(await mcp.callTool({ name: 'home_whoami', arguments: {} })), 'You are countess at home.')
     await mcp.close()
   } finally {
     await browser.close()

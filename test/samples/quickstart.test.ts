@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../support/gateway/clients.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { processesMarked, type Report, RunningPortico } from '../support/operator/running-portico.ts'
 
@@ -62,7 +62,7 @@ const path = `${join(process.execPath, '..')}:${process.env['PATH']}`
 const program = (file: string, args: readonly string[]) =>
   promisify(execFile)(file, [...args], { cwd: repository, env: { ...process.env, PATH: path }, maxBuffer: 1 << 26 })
 
-const noneLeft = () =>
+const waitUntilNoneLeft = () =>
   eventually('no process is left', () => processesMarked(mark).length === 0).catch((error: Error) => {
     throw new Error(`${error.message}\n${processesMarked(mark).join('\n')}`)
   })
@@ -105,14 +105,14 @@ run('every object is reported as ready, without problems', () => {
 run('its console says that all is well, without an error in the browser', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
-  const said: string[] = []
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
+  const messages: string[] = []
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
   await page.goto((first as unknown as { console: { open: string } }).console.open)
   await page.waitForFunction(`/✓ All \\d+ are well/.test(document.querySelector('main').innerText)`, {
     timeout: 60_000,
   })
-  assert.equal(said, [])
+  assert.equal(messages, [])
 })
 
 for (const era of ['modern', 'legacy'] as const) {
@@ -127,10 +127,10 @@ for (const era of ['modern', 'legacy'] as const) {
       ),
     )
     const sum = await client.callTool({ name: 'everything_get-sum', arguments: { a: 2, b: 3 } })
-    assert.match(textOf(sum), '5')
+    assert.match(readText(sum), '5')
     const time = { time: '2026-11-20T15:00', from: 'Europe/Lisbon', to: ['Asia/Tokyo'] }
     const converted = await client.callTool({ name: 'clock_convert_time', arguments: time })
-    assert.match(textOf(converted), '2026-11-21 00:00  Asia/Tokyo')
+    assert.match(readText(converted), '2026-11-21 00:00  Asia/Tokyo')
     await client.close()
   })
 }
@@ -139,7 +139,7 @@ run('an SDK 1 client works through the proxy of a single server too', async () =
   const server = first.endpoints.find(({ kind, name }) => kind === 'MCPServer' && name === 'everything')
   const { client } = await connectV1(server?.url ?? '')
   const answer = await client.callTool({ name: 'echo', arguments: { message: 'hello' } })
-  assert.match(textOf(answer), 'hello')
+  assert.match(readText(answer), 'hello')
   await client.close()
 })
 
@@ -208,7 +208,7 @@ run('a backend that is added and removed, the session lives on', async () => {
     (await toolNames(client)).includes('second_current_time'),
   )
   const answer = await client.callTool({ name: 'second_current_time', arguments: { zones: ['UTC'] } })
-  assert.match(textOf(answer), 'UTC')
+  assert.match(readText(answer), 'UTC')
   rmSync(file)
   await eventually(
     'its tools are gone',
@@ -245,8 +245,8 @@ for (const [title, change, message, reason] of broken) {
     const { client } = await connect(gateway, 'modern')
     const before = portico.reports.length
     const undo = sample.edit('gateway.yaml', change)
-    const told = await portico.report('the problem is told', ({ problems }) => problems.length > 0, before)
-    const { problems } = told
+    const report = await portico.report('the problem is told', ({ problems }) => problems.length > 0, before)
+    const { problems } = report
     assert.is(problems[0]?.reason, reason)
     assert.match(problems[0]?.message ?? '', message)
     assert.ok((await toolNames(client)).includes('everything_echo'))
@@ -254,7 +254,7 @@ for (const [title, change, message, reason] of broken) {
     await portico.report(
       'the problem is solved',
       ({ problems }) => problems.length === 0,
-      portico.reports.indexOf(told),
+      portico.reports.indexOf(report),
     )
     await client.close()
   })
@@ -290,7 +290,7 @@ run('a taken port is named and the rest serves; the workload starts once the por
 run('SIGKILL leaves no process behind, and the next run takes over', async () => {
   portico.signal('SIGKILL')
   await portico.ended()
-  await noneLeft()
+  await waitUntilNoneLeft()
   portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
   const again = await portico.ready()
   const workloads = ({ endpoints }: Report) => endpoints.filter(({ kind }) => kind !== 'Console')
@@ -301,7 +301,7 @@ run('SIGINT stops everything within seconds', async () => {
   assert.ok(processesMarked(mark).length >= 7)
   await portico.stop()
   assert.is(portico.exitCode, 0)
-  await noneLeft()
+  await waitUntilNoneLeft()
 })
 
 run.run()

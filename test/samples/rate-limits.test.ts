@@ -20,7 +20,7 @@ test('the second call of get-sum and the fourth call of all are limited', async 
     const echo = () => call('echo', { message: 'hello' })
     assert.is((await sum()).isError, undefined)
     assert.ok((await sum()).structuredContent.retryAfterSeconds > 100)
-    for (let made = 0; made < 2; made++) assert.is((await echo()).isError, undefined)
+    for (let createdCount = 0; createdCount < 2; createdCount++) assert.is((await echo()).isError, undefined)
     assert.ok((await echo()).structuredContent.retryAfterSeconds <= 100)
     const { rateLimits } = (await (await fetch(`${admin}/status`)).json()) as GatewayStatus
     assert.equal(

@@ -55,7 +55,7 @@ test('with an embedding service tools are found by meaning, and each is embedded
   })
   linkPackages(folder)
   try {
-    for (const asked of [1, 0]) {
+    for (const requests of [1, 0]) {
       const portico = new RunningPortico([
         `${folder.path}/manifests`,
         '--host',
@@ -71,7 +71,7 @@ test('with an embedding service tools are found by meaning, and each is embedded
         const { json, text } = await postModern(url, 'tools/call', params)
         assert.ok(json.result, `${text}\n${portico.errors}`)
         assert.is(json.result.structuredContent.tools[0].name, 'everything_get-sum')
-        assert.is(service.seen.length, 1 + asked)
+        assert.is(service.seen.length, 1 + requests)
       } finally {
         portico.signal('SIGTERM')
         await portico.ended()

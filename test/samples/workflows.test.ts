@@ -20,9 +20,9 @@ test('the workflow is a tool that calls its steps as its definition says', async
   try {
     const { endpoints } = await portico.ready()
     const { url, admin } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '', admin: '' }
-    const listed = async () => (await postModern(url, 'tools/list')).json.result?.tools ?? []
-    await eventually('the workflow beside the tools that it calls', async () => {
-      const names = (await listed()).map(({ name }) => name)
+    const listTools = async () => (await postModern(url, 'tools/list')).json.result?.tools ?? []
+    await eventually('the workflow and the tools that it calls', async () => {
+      const names = (await listTools()).map(({ name }) => name)
       return ['add-and-tell', 'everything_echo', 'everything_get-sum'].every((name) => names.includes(name))
     })
     const call = async (args: object) =>
@@ -37,7 +37,7 @@ test('the workflow is a tool that calls its steps as its definition says', async
     const definition = join(manifests, 'workflow.yaml')
     writeFileSync(definition, readFileSync(definition, 'utf8').replace(/description: Adds .*/, 'description: Changed.'))
     await eventually('the changed definition', async () => {
-      const composite = (await listed()).find(({ name }) => name === 'add-and-tell')
+      const composite = (await listTools()).find(({ name }) => name === 'add-and-tell')
       return composite?.description === 'Changed.'
     })
   } finally {

@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
-import { keptLog } from '../support/kept-log.ts'
+import { recordLog } from '../support/kept-log.ts'
 import { secret } from './watch.ts'
 
-const made = secret(['made', 'by', 'a', 'helper', process.pid].join('-'))
+const created = secret(['made', 'by', 'a', 'helper', process.pid].join('-'))
 const sent = ['sent', 'in', 'a', 'header', process.pid].join('-')
 const posted = ['sent', 'in', 'a', 'form', process.pid].join('-')
 
@@ -35,13 +35,13 @@ async function child(text: string): Promise<void> {
 
 const ways: Readonly<Record<string, () => void | Promise<void>>> = {
   nothing: () => console.log('all is well'),
-  printed: () => console.log(`it is ${made}`),
-  encoded: () => console.log(`it is ${Buffer.from(made).toString('base64')}`),
-  child: () => child(`the child says ${made}`),
-  log: () => keptLog().log.info({ what: made }, 'told'),
-  waited: () => void execFileSync(process.execPath, ['-p', `'the child says ' + ${JSON.stringify(made)}`]),
-  shell: () => void execSync(`echo the child says ${made}`),
-  failed: () => void spawnSync(process.execPath, ['-e', `throw 'the child says ' + ${JSON.stringify(made)}`]),
+  printed: () => console.log(`it is ${created}`),
+  encoded: () => console.log(`it is ${Buffer.from(created).toString('base64')}`),
+  child: () => child(`the child says ${created}`),
+  log: () => recordLog().log.info({ what: created }, 'told'),
+  waited: () => void execFileSync(process.execPath, ['-p', `'the child says ' + ${JSON.stringify(created)}`]),
+  shell: () => void execSync(`echo the child says ${created}`),
+  failed: () => void spawnSync(process.execPath, ['-e', `throw 'the child says ' + ${JSON.stringify(created)}`]),
   form: () => console.log(`it is ${posted}`),
   header: () => console.log(`it is ${sent}`),
   proof: () => console.log(`it is ${proof.split('.')[2]}`),

@@ -12,7 +12,7 @@ export interface Leak {
 }
 
 /** Returns the forms in which a secret may appear in a text. */
-function formsOf(secret: string): readonly string[] {
+function listForms(secret: string): readonly string[] {
   const encoded = encodeURIComponent(secret)
   const base64 = Buffer.from(secret).toString('base64')
   return [
@@ -25,7 +25,7 @@ function formsOf(secret: string): readonly string[] {
   ]
 }
 
-const prefixOf = (bytes: Buffer, at: number) => bytes.toString('latin1', at, at + SHORTEST_SECRET)
+const readPrefix = (bytes: Buffer, at: number) => bytes.toString('latin1', at, at + SHORTEST_SECRET)
 const pairAt = (bytes: Buffer, at: number) => ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)
 
 /** Returns a function that finds secrets in outputs, in a time that depends only on the size of the output. */
@@ -33,10 +33,10 @@ export function secretFinder(secrets: Iterable<string>): (name: string, output: 
   const byPrefix = new Map<string, Set<string>>()
   const isFirstPair = new Uint8Array(65_536)
   for (const secret of secrets)
-    for (const form of formsOf(secret)) {
+    for (const form of listForms(secret)) {
       const bytes = Buffer.from(form)
       if (bytes.length < SHORTEST_SECRET) continue
-      const prefix = prefixOf(bytes, 0)
+      const prefix = readPrefix(bytes, 0)
       isFirstPair[pairAt(bytes, 0)] = 1
       byPrefix.set(prefix, (byPrefix.get(prefix) ?? new Set()).add(bytes.toString('latin1')))
     }
@@ -44,7 +44,7 @@ export function secretFinder(secrets: Iterable<string>): (name: string, output: 
     const leaks: Leak[] = []
     for (let at = 0; at + SHORTEST_SECRET <= output.length; at++) {
       if (isFirstPair[pairAt(output, at)] === 0) continue
-      const forms = byPrefix.get(prefixOf(output, at)) ?? []
+      const forms = byPrefix.get(readPrefix(output, at)) ?? []
       const form = [...forms].find((one) => output.toString('latin1', at, at + one.length) === one)
       if (form === undefined) continue
       const before =
@@ -96,8 +96,8 @@ export function watchSecrets(): SecretWatch {
     isIn: (text) => secretFinder(secretsIn(folder))('', Buffer.from(text)).length > 0,
     leaks(output) {
       const find = secretFinder(secretsIn(folder))
-      const kept = readdirSync(folder).filter((name) => name !== SECRETS_FILE)
-      const leaks = kept.flatMap((name) => find(name, readFileSync(join(folder, name))))
+      const names = readdirSync(folder).filter((name) => name !== SECRETS_FILE)
+      const leaks = names.flatMap((name) => find(name, readFileSync(join(folder, name))))
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
       return [...find('its own output', Buffer.from(output)), ...leaks]
     },

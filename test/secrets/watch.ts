@@ -48,7 +48,7 @@ export function outputWatch(name: string): (piece: string | Uint8Array) => void 
 }
 
 /** Copies a stream's data without taking it from its reader. */
-function see(stream: Readable, watch: (piece: string | Uint8Array) => void): void {
+function watchStream(stream: Readable, watch: (piece: string | Uint8Array) => void): void {
   const push = stream.push.bind(stream)
   stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
     if (chunk instanceof Uint8Array || typeof chunk === 'string') watch(chunk)
@@ -56,7 +56,7 @@ function see(stream: Readable, watch: (piece: string | Uint8Array) => void): voi
   }
 }
 
-const nameOf = (file = 'process'): string => file.split('/').at(-1) ?? file
+const readProgramName = (file = 'process'): string => file.split('/').at(-1) ?? file
 
 /** Commands that print a secret to their caller. The caller's own output is still searched. */
 function tellsItsStarter(name: string, args: readonly string[]): boolean {
@@ -66,16 +66,16 @@ function tellsItsStarter(name: string, args: readonly string[]): boolean {
 }
 
 function watchProcess({ spawnfile, spawnargs, stdout, stderr }: ChildProcess): void {
-  const name = nameOf(spawnfile)
+  const name = readProgramName(spawnfile)
   if (tellsItsStarter(name, spawnargs ?? [])) return
-  if (stdout) see(stdout, outputWatch(`${name}-stdout`))
-  if (stderr) see(stderr, outputWatch(`${name}-stderr`))
+  if (stdout) watchStream(stdout, outputWatch(`${name}-stdout`))
+  if (stderr) watchStream(stderr, outputWatch(`${name}-stderr`))
 }
 
 type Output = { readonly stdout?: unknown; readonly stderr?: unknown }
 
 function keepOutput(file: string, args: readonly string[], { stdout, stderr }: Output): void {
-  const name = nameOf(file)
+  const name = readProgramName(file)
   if (tellsItsStarter(name, args)) return
   for (const [from, text] of Object.entries({ stdout, stderr }))
     if ((typeof text === 'string' || text instanceof Uint8Array) && text.length > 0)
@@ -85,23 +85,23 @@ function keepOutput(file: string, args: readonly string[], { stdout, stderr }: O
 /** The synchronous calls, which publish no event on the diagnostics channel. */
 function watchWaitedFor(): void {
   const { spawnSync, execFileSync, execSync } = processes
-  const argsIn = (given: readonly unknown[]) => (Array.isArray(given[0]) ? (given[0] as string[]) : [])
+  const argsIn = (args: readonly unknown[]) => (Array.isArray(args[0]) ? (args[0] as string[]) : [])
   const replaced = {
-    spawnSync(file: string, ...given: readonly unknown[]) {
-      const result = Reflect.apply(spawnSync, processes, [file, ...given]) as Output
-      keepOutput(file, argsIn(given), result)
+    spawnSync(file: string, ...args: readonly unknown[]) {
+      const result = Reflect.apply(spawnSync, processes, [file, ...args]) as Output
+      keepOutput(file, argsIn(args), result)
       return result
     },
-    execFileSync: (file: string, ...given: readonly unknown[]) =>
-      kept(file, argsIn(given), () => Reflect.apply(execFileSync, processes, [file, ...given])),
-    execSync: (command: string, ...given: readonly unknown[]) =>
-      kept('sh', [command], () => Reflect.apply(execSync, processes, [command, ...given])),
+    execFileSync: (file: string, ...args: readonly unknown[]) =>
+      runKeepingOutput(file, argsIn(args), () => Reflect.apply(execFileSync, processes, [file, ...args])),
+    execSync: (command: string, ...args: readonly unknown[]) =>
+      runKeepingOutput('sh', [command], () => Reflect.apply(execSync, processes, [command, ...args])),
   }
   Object.assign(processes, replaced)
   syncBuiltinESMExports()
 }
 
-function kept(file: string, args: readonly string[], run: () => unknown): unknown {
+function runKeepingOutput(file: string, args: readonly string[], run: () => unknown): unknown {
   try {
     const stdout = run()
     keepOutput(file, args, { stdout })
@@ -177,7 +177,7 @@ function noteSent({ request }: { readonly request: { readonly headers: unknown }
 
 function noteReceived({ request }: { readonly request: IncomingMessage }): void {
   for (const name of CREDENTIALS) noteHeader(name, request.headers[name])
-  if (request.headers['content-type']?.includes(FORM) === true) see(request, noteForm)
+  if (request.headers['content-type']?.includes(FORM) === true) watchStream(request, noteForm)
 }
 
 if (folder !== undefined) {

@@ -5,7 +5,7 @@
  */
 import { existsSync, globSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder, digestOf, workFolder } from './cache.ts'
+import { cacheFolder, hashFiles, workFolder } from './cache.ts'
 import { kubernetesBuild } from './kubernetes.ts'
 import { run } from './program.ts'
 
@@ -54,7 +54,7 @@ function versionIn(folder: string, module: string): string {
 export const fluxVersion = () => versionIn(join(tests, 'e2e/go/flux'), FLUX)
 export const argoCdVersion = () => versionIn(join(tests, 'e2e/go/argo-cd'), ARGO_CD)
 
-function moduleOf(name: GoProgram): GoModule {
+function findModule(name: GoProgram): GoModule {
   const plain = (folder: string): GoModule => ({
     folder: join(tests, folder),
     prefix: name,
@@ -89,9 +89,9 @@ function moduleOf(name: GoProgram): GoModule {
 
 /** Returns the path of the program after its build. */
 export function goProgramPath(name: GoProgram): string {
-  const { folder, prefix, files = readdirSync(folder) } = moduleOf(name)
+  const { folder, prefix, files = readdirSync(folder) } = findModule(name)
   const paths = files.toSorted().map((file) => join(folder, file))
-  return join(cacheFolder(), `${prefix}-${digestOf(paths, 12)}`)
+  return join(cacheFolder(), `${prefix}-${hashFiles(paths, 12)}`)
 }
 
 /** Returns the path of the program. Throws if set-up has not run. */
@@ -106,7 +106,7 @@ export const goProgramCrds = (name: GoProgram): string => `${goProgram(name)}.ya
 
 /** Builds the program. Only the holder of the lock may call it. */
 export async function buildGoProgram(name: GoProgram, progress: (state: string) => void): Promise<void> {
-  const { folder, flags = [], linker, env, package: path = '.', crds } = moduleOf(name)
+  const { folder, flags = [], linker, env, package: path = '.', crds } = findModule(name)
   // Distributions set GOTOOLCHAIN=local, with which an older Go refuses the module instead of downloading a newer Go.
   const go = { program: 'go', cwd: folder, env: { GOTOOLCHAIN: 'auto', ...env } }
   let modulesFetched = 0
@@ -116,8 +116,8 @@ export async function buildGoProgram(name: GoProgram, progress: (state: string) 
   const total = listed.trim().split('\n').length
   const built = join(workFolder(), name)
   let packages = 0
-  const given = [...flags, '-v', '-buildvcs=false', '-ldflags', linker, '-o', built, path]
-  await run({ ...go, args: ['build', ...given] }, () => {
+  const args = [...flags, '-v', '-buildvcs=false', '-ldflags', linker, '-o', built, path]
+  await run({ ...go, args: ['build', ...args] }, () => {
     packages += 1
     progress(packages < total ? `${packages} of ${total} Go packages compiled` : 'linking')
   })

@@ -18,7 +18,7 @@ export function importReader(
   more: (text: string, file: string) => readonly string[] = () => [],
 ): Reach {
   const read = new Map<string, readonly string[]>()
-  const targetsOf = (file: string): readonly string[] => {
+  const listTargets = (file: string): readonly string[] => {
     const known = read.get(file)
     if (known) return known
     const path = join(root, file)
@@ -35,7 +35,7 @@ export function importReader(
       files.map((file) => relative(root, resolve(root, file))).filter((file) => existsSync(join(root, file))),
     )
     // Iterating over a set includes entries that are added meanwhile.
-    for (const file of found) for (const target of targetsOf(file)) found.add(target)
+    for (const file of found) for (const target of listTargets(file)) found.add(target)
     return found
   }
 }

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path'
 import { cacheFolder, removeUnfinished } from './cache.ts'
-import { locked } from './lock.ts'
+import { runLocked } from './lock.ts'
 import type { Need } from './need.ts'
 import {
   announcement,
@@ -73,13 +73,13 @@ async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, m
   const needs = [...waited.keys()]
   const settle = (need: Need, error?: Error) => (error ? waited.get(need)?.reject(error) : waited.get(need)?.resolve())
   let looks: NodeJS.Timeout | undefined
-  const waiting = () => {
+  const reportWaiting = () => {
     console.log('Set-up: another one is at work; waiting for its end')
     looks = setInterval(() => {
       for (const need of needs) if (need.make && need.present()) settle(need)
     }, LOOK_MS)
   }
-  await locked(join(cacheFolder(), 'setup.lock'), waiting, async () => {
+  await runLocked(join(cacheFolder(), 'setup.lock'), reportWaiting, async () => {
     clearInterval(looks)
     // The previous holder of the lock may have done some or all of it.
     const plan = planFor(needs, machine)
@@ -90,7 +90,7 @@ async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, m
     removeUnfinished()
     const isWhole = await doPlan(plan, machine, settle)
     removeUnfinished()
-    console.log(`Set-up is ${isWhole ? 'done' : 'over, and something is missing'} (${elapsed(started)})`)
+    console.log(`Set-up is ${isWhole ? 'done' : 'over, and something is missing'} (${formatElapsed(started)})`)
   }).finally(() => clearInterval(looks))
 }
 
@@ -108,7 +108,7 @@ async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?:
   }
   for (const need of plan.made.toSorted((one, other) => (one.minutes ?? 0) - (other.minutes ?? 0))) {
     const missing = need.by?.find((tool) => failed.has(tool))
-    const error = missing ? failed.get(missing) : await told(need.name, need.make).then(() => undefined, asError)
+    const error = missing ? failed.get(missing) : await runStep(need.name, need.make).then(() => undefined, asError)
     if (error) fail(need, error)
     else settle(need)
   }
@@ -117,24 +117,24 @@ async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?:
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-const elapsed = (since: number) => {
+const formatElapsed = (since: number) => {
   const seconds = Math.round((performance.now() - since) / 1000)
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
 }
 
 /** Carries out one step, and prints its progress and result. */
-async function told(name: string, work: Need['make']): Promise<void> {
+async function runStep(name: string, work: Need['make']): Promise<void> {
   const started = performance.now()
   console.log(`→ ${name}`)
   let state = ''
-  const timer = setInterval(() => console.log(`    ${elapsed(started)}  ${name}: ${state}`), TELL_MS)
+  const timer = setInterval(() => console.log(`    ${formatElapsed(started)}  ${name}: ${state}`), TELL_MS)
   try {
     await work?.((now) => {
       state = now
     })
-    console.log(`    ${elapsed(started)}  there is ${name}`)
+    console.log(`    ${formatElapsed(started)}  there is ${name}`)
   } catch (error) {
-    console.log(`    ${elapsed(started)}  failed: ${name}: ${asError(error).message}`)
+    console.log(`    ${formatElapsed(started)}  failed: ${name}: ${asError(error).message}`)
     throw error
   } finally {
     clearInterval(timer)
@@ -155,7 +155,7 @@ async function install(plan: Plan, machine: Machine): Promise<void> {
         if (/^(Get|Hit|Unpacking|Setting up)/.test(line)) progress(line)
       },
     )
-  await told(`Debian packages: ${packages.join(' ')}`, async (progress) => {
+  await runStep(`Debian packages: ${packages.join(' ')}`, async (progress) => {
     await apt(progress, 'update')
     await apt(progress, 'install', '--yes', '--no-install-recommends', ...packages)
   })

@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '../..')
 const [newest, before, oldest] = KUBERNETES_VERSIONS
 const minor = (version: string) => version.split('.').slice(0, 2).join('.')
 
-test('the newest Kubernetes is used unless another version is asked for', () => {
+test('the newest Kubernetes is used unless another version is requested', () => {
   assert.is(kubernetesVersion(''), newest)
   for (const version of KUBERNETES_VERSIONS) {
     assert.is(kubernetesVersion(version), version)

@@ -1,6 +1,6 @@
 /** The versions of Kubernetes that the tests can run on. `K8S` in the environment chooses one: `make e2e K8S=1.29`. */
 
-/** How `kube` (test/cluster/kube) is built for one version. */
+/** The build of `kube` (test/cluster/kube) for one version. */
 interface KubernetesBuild {
   readonly prefix: string
   readonly files: readonly string[]
@@ -19,11 +19,11 @@ export const KUBERNETES_VERSIONS = [NEWEST, BEFORE, OLDEST] as const
 type KubernetesVersion = (typeof KUBERNETES_VERSIONS)[number]
 
 /** Returns the requested version, by default the newest. Throws an Error that lists the versions if it is unknown. */
-export function kubernetesVersion(asked = process.env['K8S']): KubernetesVersion {
-  if (!asked) return NEWEST
-  const found = KUBERNETES_VERSIONS.find((version) => version === asked || version.startsWith(`${asked}.`))
+export function kubernetesVersion(wanted = process.env['K8S']): KubernetesVersion {
+  if (!wanted) return NEWEST
+  const found = KUBERNETES_VERSIONS.find((version) => version === wanted || version.startsWith(`${wanted}.`))
   if (found) return found
-  throw new Error(`there is no Kubernetes ${asked} to test on: K8S is ${KUBERNETES_VERSIONS.join(' or ')}`)
+  throw new Error(`there is no Kubernetes ${wanted} to test on: K8S is ${KUBERNETES_VERSIONS.join(' or ')}`)
 }
 
 /** Files and flags by version. */
@@ -38,7 +38,7 @@ const PARTS: Readonly<Record<KubernetesVersion, Pick<KubernetesBuild, 'files' | 
 
 export function kubernetesBuild(version = kubernetesVersion()): KubernetesBuild {
   const [major, minor] = version.split('.')
-  const told = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor }
-  const linker = Object.entries(told).map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
+  const versions = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor }
+  const linker = Object.entries(versions).map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
   return { prefix: `kube-${version}`, ...PARTS[version], linker: ['-s -w', ...linker].join(' ') }
 }

@@ -11,11 +11,11 @@ const POLL_MS = 500
  * @param file the lock's file, which is created if it does not exist
  * @param waiting called once if another process holds the lock
  */
-export async function locked<T>(file: string, waiting: () => void, work: () => Promise<T>): Promise<T> {
+export async function runLocked<T>(file: string, waiting: () => void, work: () => Promise<T>): Promise<T> {
   mkdirSync(dirname(file), { recursive: true })
   const database = new DatabaseSync(file, { timeout: 0 })
   try {
-    for (let first = true; !taken(database); first = false) {
+    for (let first = true; !tryLock(database); first = false) {
       if (first) waiting()
       await delay(POLL_MS)
     }
@@ -25,7 +25,7 @@ export async function locked<T>(file: string, waiting: () => void, work: () => P
   }
 }
 
-function taken(database: DatabaseSync): boolean {
+function tryLock(database: DatabaseSync): boolean {
   try {
     database.exec('begin exclusive')
     return true

@@ -9,7 +9,7 @@ export interface Need {
   readonly notOnUbuntu?: boolean
   /** Homebrew formulae, if their names differ. */
   readonly brew?: readonly string[]
-  /** What the user has to get if no package contains it. */
+  /** The program that the user must install if no package contains it. */
   readonly hint?: string
   /** Makes it here, without a package, and reports to `progress`. Throws with the output of a failed command. */
   readonly make?: (progress: (state: string) => void) => Promise<void>

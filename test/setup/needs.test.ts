@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { NEEDS, needsOf } from './needs.ts'
+import { listNeeds, NEEDS } from './needs.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -23,7 +23,7 @@ const EVERYWHERE = new Set([
   'true',
 ])
 const files = [...globSync('{test,build}/**/*.ts', { cwd: root })].filter((file) => !file.startsWith('test/setup/'))
-const names = (file: string) => needsOf([file]).map(({ name }) => name)
+const names = (file: string) => listNeeds([file]).map(({ name }) => name)
 
 test('each program that a test starts by its name is listed as a need of that file', () => {
   for (const file of files) {
@@ -33,10 +33,10 @@ test('each program that a test starts by its name is listed as a need of that fi
     )
     for (const [, program] of starts) {
       if (EVERYWHERE.has(program as string) || program === 'bin/portico') continue
-      const told = (NEEDS[file] ?? []).map(({ name }) => name)
+      const listed = (NEEDS[file] ?? []).map(({ name }) => name)
       const inNode = file.startsWith('test/e2e/') ? names('test/e2e/inside.ts') : []
       assert.ok(
-        [...told, ...inNode].includes(program as string),
+        [...listed, ...inNode].includes(program as string),
         `${file} starts ${program}: name it in test/setup/needs.ts`,
       )
     }

@@ -55,8 +55,8 @@ function hasGo(): boolean {
   return Number(minor) >= 21
 }
 
-const goNeed = (name: GoProgram, shown: string, minutes: number): Need => ({
-  name: shown,
+const goNeed = (name: GoProgram, label: string, minutes: number): Need => ({
+  name: label,
   present: () => existsSync(goProgramPath(name)),
   debian: [],
   make: (progress) => buildGoProgram(name, progress),
@@ -166,7 +166,7 @@ export const E2E_FILES = [
 ] as const
 
 /** Returns the needs of these files and of those that they import, each once. */
-export function needsOf(files: readonly string[]): Need[] {
+export function listNeeds(files: readonly string[]): Need[] {
   const found = new Map<string, Need>()
   for (const file of withImports(files)) for (const need of NEEDS[file] ?? []) found.set(need.name, need)
   return [...found.values()]

@@ -10,37 +10,40 @@ const browser = absent('chromium', { debian: ['chromium'], notOnUbuntu: true, hi
 const built = absent('Kubernetes', { make: async () => {}, minutes: 8, by: [go] })
 const needs = [redis, browser, built, { ...absent('git'), present: () => true }]
 
-const told = (machine: Machine, some: readonly Need[] = needs) => refusal(planFor(some, machine), machine)
+const explainRefusal = (machine: Machine, some: readonly Need[] = needs) => refusal(planFor(some, machine), machine)
 
 test('as root on Debian the user is asked only for what no package brings', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
-  assert.is(told(machine, [redis, browser]), undefined)
+  assert.is(explainRefusal(machine, [redis, browser]), undefined)
   assert.is(
-    told(machine),
+    explainRefusal(machine),
     'What no package brings:\n  Go (from its site)\nThen run this again: it does the rest by itself.',
   )
 })
 
 test('elsewhere one command installs all packages', () => {
   assert.is(
-    told({ isRoot: false, packages: 'apt' }),
+    explainRefusal({ isRoot: false, packages: 'apt' }),
     `Install what the tests need:
   sudo sh -c 'apt-get update && apt-get install --yes --no-install-recommends chromium redis-server'
 What no package brings:
   Go (from its site)
 Then run this again: it does the rest by itself.`,
   )
-  assert.match(told({ isRoot: false, packages: 'brew' }) ?? '', '  brew install chromium go redis\n')
+  assert.match(explainRefusal({ isRoot: false, packages: 'brew' }) ?? '', '  brew install chromium go redis\n')
   assert.match(
-    told({ isRoot: true, packages: undefined }) ?? '',
+    explainRefusal({ isRoot: true, packages: undefined }) ?? '',
     '  redis-server\n  chromium (or Chrome)\n  Go (from its site)\n',
   )
-  assert.match(told({ isRoot: true, packages: 'apt', isUbuntu: true }, [browser]) ?? '', '  chromium (or Chrome)\n')
+  assert.match(
+    explainRefusal({ isRoot: true, packages: 'apt', isUbuntu: true }, [browser]) ?? '',
+    '  chromium (or Chrome)\n',
+  )
 })
 
 test('a builder is needed only if there is something to build', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
-  assert.is(told(machine, [{ ...built, present: () => true }]), undefined)
+  assert.is(explainRefusal(machine, [{ ...built, present: () => true }]), undefined)
 })
 
 test('each thing that only the user can bring has its command', () => {

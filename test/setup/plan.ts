@@ -22,25 +22,29 @@ export interface Plan {
   readonly byHand: readonly Need[]
 }
 
-function packagesOf(need: Need, { packages, isUbuntu }: Machine): readonly string[] {
+function listPackages(need: Need, { packages, isUbuntu }: Machine): readonly string[] {
   if (packages === 'brew') return need.brew ?? need.debian
   return packages === 'apt' && !(isUbuntu && need.notOnUbuntu) ? need.debian : []
 }
 
-const sorted = (names: readonly string[]) => [...new Set(names)].sort()
+const sortUnique = (names: readonly string[]) => [...new Set(names)].sort()
 
 /** Returns the names of the packages of a plan. */
 export const packageNames = (plan: Plan, machine: Machine): string[] =>
-  sorted(plan.installed.flatMap((need) => packagesOf(need, machine)))
+  sortUnique(plan.installed.flatMap((need) => listPackages(need, machine)))
 
 /** Returns which of these needs are missing, and how each is provided. */
 export function planFor(needs: readonly Need[], machine: Machine): Plan {
   const missing = needs.filter((need) => !need.present())
-  const made = missing.filter((need) => need.make)
-  const tools = [...new Set([...missing.filter((need) => !need.make), ...made.flatMap((need) => need.by ?? [])])]
+  const created = missing.filter((need) => need.make)
+  const tools = [...new Set([...missing.filter((need) => !need.make), ...created.flatMap((need) => need.by ?? [])])]
   const lacking = tools.filter((need) => !need.present())
-  const brought = (need: Need) => packagesOf(need, machine).length > 0
-  return { installed: lacking.filter(brought), made, byHand: lacking.filter((need) => !brought(need)) }
+  const isInstallable = (need: Need) => listPackages(need, machine).length > 0
+  return {
+    installed: lacking.filter(isInstallable),
+    made: created,
+    byHand: lacking.filter((need) => !isInstallable(need)),
+  }
 }
 
 const installsItself = ({ isRoot, packages }: Machine) => isRoot && packages === 'apt'
@@ -53,7 +57,7 @@ export function lackingByHand(need: Need, machine: Machine): readonly Need[] {
 
 /** Returns the command that installs one thing, or where to get it. */
 export function remedy(need: Need, machine: Machine): string {
-  const packages = packagesOf(need, machine)
+  const packages = listPackages(need, machine)
   return packages.length > 0 ? installation(packages, machine) : (need.hint ?? 'put it into a folder of the PATH')
 }
 

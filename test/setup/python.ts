@@ -1,7 +1,7 @@
 /** Python environments, one for each set of packages that tests use together. */
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { cacheFolder, digestOf, workFolder } from './cache.ts'
+import { cacheFolder, hashFiles, workFolder } from './cache.ts'
 import { run } from './program.ts'
 
 /** Sets of packages, each a file of exact versions in test/support/python. */
@@ -9,15 +9,16 @@ export type PythonSet = 'sdk1' | 'sdk2' | 'schemathesis'
 
 const requirements = (set: PythonSet) => join(import.meta.dirname, '../support/python', `${set}.txt`)
 
-const folderOf = (set: PythonSet) => join(cacheFolder(), 'python', `${set}-${digestOf([requirements(set)], 16)}`)
+const buildFolderPath = (set: PythonSet) =>
+  join(cacheFolder(), 'python', `${set}-${hashFiles([requirements(set)], 16)}`)
 
-export const hasPythonWith = (set: PythonSet): boolean => existsSync(folderOf(set))
+export const hasPythonWith = (set: PythonSet): boolean => existsSync(buildFolderPath(set))
 
 /** Returns the path of the Python with these packages. Throws if set-up has not run. */
 export function pythonWith(set: PythonSet): string {
   if (!hasPythonWith(set))
-    throw new Error(`no ${folderOf(set)}: \`make test\` makes it, and so does \`node test/setup/run.ts\``)
-  return join(folderOf(set), 'bin', 'python')
+    throw new Error(`no ${buildFolderPath(set)}: \`make test\` makes it, and so does \`node test/setup/run.ts\``)
+  return join(buildFolderPath(set), 'bin', 'python')
 }
 
 /** Creates the environment atomically. Only the holder of the lock may call it. */
@@ -29,9 +30,9 @@ export async function makePythonWith(set: PythonSet, progress: (state: string) =
   await run({ program: join(draft, 'bin', 'python'), args: install }, (line) => {
     if (line.startsWith('Collecting')) progress(`${(packages += 1)} packages fetched`)
   })
-  mkdirSync(dirname(folderOf(set)), { recursive: true })
+  mkdirSync(dirname(buildFolderPath(set)), { recursive: true })
   try {
-    renameSync(draft, folderOf(set))
+    renameSync(draft, buildFolderPath(set))
   } catch (error) {
     // An older checkout creates the environment without the lock.
     if (!hasPythonWith(set)) throw error

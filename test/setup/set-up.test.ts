@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { setUp } from './index.ts'
-import { locked } from './lock.ts'
+import { runLocked } from './lock.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -39,7 +39,7 @@ function bareMachine(programs: Readonly<Record<string, string>>, path = process.
   }
   const run = (script: string, args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
     new Script(script, args, { ...env, ...more })
-  const kept = () => {
+  const listKept = () => {
     const cache = join(folder.path, 'cache', 'portico')
     return existsSync(cache) ? readdirSync(cache).filter((name) => !/^(setup\.lock|durations)/.test(name)) : []
   }
@@ -47,7 +47,7 @@ function bareMachine(programs: Readonly<Record<string, string>>, path = process.
     const file = join(folder.path, 'builds')
     return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : []
   }
-  return { ...folder, [Symbol.dispose]: folder[Symbol.dispose], run, kept, builds }
+  return { ...folder, [Symbol.dispose]: folder[Symbol.dispose], run, listKept, builds }
 }
 
 class Script {
@@ -104,7 +104,7 @@ test('two concurrent set-ups build once: the second waits for the first, and a t
   assert.is(await two.end(), '0', two.output)
   assert.match(one.output, /^Set-up, once on this machine, about 8 minutes on two cores:\n {2}Kubernetes/)
   assert.is(machine.builds().length, 1)
-  assert.is(machine.kept().length, 1)
+  assert.is(machine.listKept().length, 1)
   const third = machine.run(SET_UP, ['cluster/survival'])
   assert.is(await third.end(), '0')
   assert.is(third.output, '')
@@ -122,7 +122,7 @@ test('a killed set-up leaves no lock and no half-built program behind', async ()
   assert.is(await next.end(), '0', next.output)
   // The build, whose parent is gone, can no longer write.
   await eventually('no build is left', () => !machine.builds().some(isAlive))
-  assert.is(machine.kept().length, 1)
+  assert.is(machine.listKept().length, 1)
 })
 
 test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async () => {
@@ -169,17 +169,17 @@ test('the result of another set-up is used as soon as it is there', async () => 
   machine.write('gate', '')
   const built = machine.run(SET_UP, ['cluster/survival'])
   assert.is(await built.end(), '0', built.output)
-  const [program] = machine.kept() as [string]
+  const [program] = machine.listKept() as [string]
   const place = (name: string) => join(machine.path, 'cache/portico', name)
   renameSync(place(program), place('elsewhere'))
-  const held = locked(place('setup.lock'), assert.unreachable, async () => {
+  const locked1 = runLocked(place('setup.lock'), assert.unreachable, async () => {
     const all = machine.run('test/run.ts', [], { TEST_FILES: join(machine.path, '*.test.ts') })
     await all.says('waiting for its end')
     renameSync(place('elsewhere'), place(program))
     await all.says('1 passed, 0 failed')
     return all
   })
-  assert.is(await (await held).end(), '0')
+  assert.is(await (await locked1).end(), '0')
 })
 
 test('a missing need that only the user can bring gets a line with its command, and the rest is tested', async () => {
@@ -202,7 +202,7 @@ test('a missing need that only the user can bring gets a line with its command, 
   assert.is(await inCi.end(), '1')
   assert.match(inCi.output, /^failed: \S*on-cluster\.test\.ts \(set-up: Kubernetes .* takes Go 1\.21 or newer, /m)
   assert.match(inCi.output, /1 passed, 1 failed\n$/)
-  assert.equal(machine.kept(), [])
+  assert.equal(machine.listKept(), [])
 })
 
 test('where a build fails, the files that need it fail for that reason, and the others run', async () => {
@@ -268,18 +268,18 @@ case $* in *there*) touch "$home/there" ;; esac
   process.env['PATH'] = [join(machine.path, 'bin'), before.PATH].join(delimiter)
   process.env['XDG_CACHE_HOME'] = join(machine.path, 'cache')
   try {
-    const need = (name: string) => ({
+    const buildNeed = (name: string) => ({
       name,
       present: () => existsSync(join(machine.path, name)),
       debian: [name, 'more'],
     })
-    await setUp([need('there')], { isRoot: true, packages: 'apt' })
-    const asked = readFileSync(join(machine.path, 'asked'), 'utf8').trim().split('\n')
+    await setUp([buildNeed('there')], { isRoot: true, packages: 'apt' })
+    const commands = readFileSync(join(machine.path, 'asked'), 'utf8').trim().split('\n')
     assert.equal(
-      asked.map((line) => line.replace('-o DPkg::Lock::Timeout=300 ', '')),
+      commands.map((line) => line.replace('-o DPkg::Lock::Timeout=300 ', '')),
       ['update', 'install --yes --no-install-recommends more there'],
     )
-    const error = await setUp([need('absent')], { isRoot: true, packages: 'apt' }).catch(String)
+    const error = await setUp([buildNeed('absent')], { isRoot: true, packages: 'apt' }).catch(String)
     assert.match(String(error), 'still there is no absent')
   } finally {
     process.env['PATH'] = before.PATH

@@ -46,7 +46,7 @@ const PASSING = /^portico_(sessions|streams|calls_active|memory_held_bytes)(\{.*
 const PASSING_LINES = 5
 
 /** Returns the lines of a gateway's metrics for running or held things. Throws if one is missing. */
-async function underWay(adminOrigin: string): Promise<readonly string[]> {
+async function listPending(adminOrigin: string): Promise<readonly string[]> {
   const metrics = await (await fetch(`${adminOrigin}/metrics`)).text()
   const lines = [...metrics.matchAll(PASSING)]
   if (lines.length !== PASSING_LINES) throw new Error(`the gateway does not tell what is under way: ${metrics}`)
@@ -82,8 +82,8 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   await configure(0)
   const script = new URL('../../bench/gateway/gateway-process.ts', import.meta.url)
   const child = fork(script, [configFile], { execArgv: ['--expose-gc'] })
-  const heard = <T>() => new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)))
-  const { port, adminOrigin } = await heard<{ port: number; adminOrigin: string }>()
+  const nextMessage = <T>() => new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)))
+  const { port, adminOrigin } = await nextMessage<{ port: number; adminOrigin: string }>()
   const origin = `http://127.0.0.1:${port}`
 
   const counts = { calls: 0, sessions: 0, resumed: 0, reloads: 0 }
@@ -95,18 +95,18 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   async function measure(): Promise<Measured> {
     // A gateway releases finished work a little later, such as calls of clients that are gone and the memory reserved
     // for them.
-    await eventually('nothing is under way', async () => (await underWay(adminOrigin)).length === 0).catch(async () =>
-      note(`nothing should be under way: ${await underWay(adminOrigin)}`),
+    await eventually('nothing is under way', async () => (await listPending(adminOrigin)).length === 0).catch(
+      async () => note(`nothing should be under way: ${await listPending(adminOrigin)}`),
     )
     // A second garbage collection may collect what the first has only released.
     for (let count = 0; count < 2; count++) {
-      const first = heard()
+      const first = nextMessage()
       child.send('tell')
       await first
     }
-    const told = heard<Omit<Measured, 'files'>>()
+    const measured = nextMessage<Omit<Measured, 'files'>>()
     child.send('tell')
-    const { heap, external, rss } = await told
+    const { heap, external, rss } = await measured
     return { heap, external, rss, files: readdirSync(`/proc/${child.pid}/fd`).length }
   }
 
@@ -138,7 +138,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   }
 
   /** The life of a client: connects, opens a session, listens, calls, disconnects, and ends its session. */
-  async function life(worker: number, round: number): Promise<void> {
+  async function runClient(worker: number, round: number): Promise<void> {
     const client = new Client(origin)
     const opening = await client.request({
       path: PATH,
@@ -197,9 +197,9 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     const until = performance.now() + forSeconds * 1000
     const working = Array.from({ length: WORKERS }, async (_, worker) => {
       for (let round = 0; performance.now() < until; round++)
-        await life(worker, round).catch((error) => note(`a client failed: ${(error as Error).message}`))
+        await runClient(worker, round).catch((error) => note(`a client failed: ${(error as Error).message}`))
     })
-    const changing = async () => {
+    const changeUntilEnd = async () => {
       while (performance.now() < until) {
         await configure(++counts.reloads)
         // The recorded requests of the backends are not needed and would fill this process.
@@ -210,20 +210,22 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
       counts.reloads += counts.reloads % 6 === 0 ? 0 : 6 - (counts.reloads % 6)
       await configure(counts.reloads)
     }
-    await Promise.all([...working, changing()])
+    await Promise.all([...working, changeUntilEnd()])
   }
 
   try {
     await run(seconds * WARM)
     const early = await measure()
-    tell(`warm: ${told(early)}, ${counts.calls} calls`)
+    tell(`warm: ${formatMeasured(early)}, ${counts.calls} calls`)
     let late = early
     const parts = Math.max(1, Math.round((seconds * (1 - WARM)) / 60))
     for (let part = 0; part < parts; part++) {
       await run((seconds * (1 - WARM)) / parts)
       late = await measure()
       const { calls, sessions, resumed, reloads } = counts
-      tell(`${told(late)}, ${calls} calls, ${sessions} sessions, ${resumed} streams resumed, ${reloads} reloads`)
+      tell(
+        `${formatMeasured(late)}, ${calls} calls, ${sessions} sessions, ${resumed} streams resumed, ${reloads} reloads`,
+      )
     }
     return { ...counts, seconds, wrong, early, late }
   } finally {
@@ -234,7 +236,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
 }
 
 const MIB = 1024 * 1024
-const told = ({ heap, external, rss, files }: Measured) =>
+const formatMeasured = ({ heap, external, rss, files }: Measured) =>
   `heap ${(heap / MIB).toFixed(1)} MiB, buffers ${(external / MIB).toFixed(1)} MiB, rss ${(rss / MIB).toFixed(0)} MiB, ${files} files`
 
 /** A younger process still grows to its normal size. */
@@ -271,7 +273,7 @@ if (import.meta.main) {
   const { seconds, calls, sessions, resumed, reloads, early, late } = report
   console.log(
     `${seconds} s, ${calls} calls, ${sessions} sessions, ${resumed} streams resumed, ${reloads} reloads\n` +
-      `warm:       ${told(early)}\nat the end: ${told(late)}\n${findings.length === 0 ? 'flat' : 'not flat'}`,
+      `warm:       ${formatMeasured(early)}\nat the end: ${formatMeasured(late)}\n${findings.length === 0 ? 'flat' : 'not flat'}`,
   )
   process.exitCode = findings.length === 0 ? 0 : 1
 }

@@ -15,7 +15,7 @@ export const LOOKS = [
 ] as const
 
 /** Runs axe in a page, under the page’s own policy. Returns a line for each broken rule, of all rules or of some. */
-export async function violations(page: Page, rules: readonly string[] = RULES): Promise<readonly string[]> {
+export async function findViolations(page: Page, rules: readonly string[] = RULES): Promise<readonly string[]> {
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(axe)
   return page.evaluate(
     `axe.run(document, {runOnly: ${JSON.stringify(rules)}, reporter: 'no-passes'}).then(({violations}) => violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html).join(' | ').slice(0, 300)))`,

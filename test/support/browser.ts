@@ -23,7 +23,7 @@ export interface LookOptions {
 }
 
 /** Opens a page in Chromium. */
-export async function look(url: string, { browser, ...options }: LookOptions = {}): Promise<Look> {
+export async function openPage(url: string, { browser, ...options }: LookOptions = {}): Promise<Look> {
   if (browser !== undefined) return lookIn(browser, url, options)
   const own = await startBrowser()
   try {
@@ -40,18 +40,18 @@ async function lookIn(
 ): Promise<Look> {
   const page = await browser.newPage()
   try {
-    const said: string[] = []
+    const messages: string[] = []
     page.on('console', (message) => {
       // The status of the page itself is checked elsewhere.
-      if (message.location().url !== url || !message.text().startsWith('Failed to load')) said.push(message.text())
+      if (message.location().url !== url || !message.text().startsWith('Failed to load')) messages.push(message.text())
     })
-    page.on('pageerror', (error) => said.push(String(error)))
+    page.on('pageerror', (error) => messages.push(String(error)))
     await page.setViewport({ width, height })
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }])
     await page.goto(url)
     const picture = Buffer.from(await page.screenshot())
     if (keep !== undefined) await writeFile(keep, picture)
-    return { dom: await page.content(), console: said.join('\n'), picture }
+    return { dom: await page.content(), console: messages.join('\n'), picture }
   } finally {
     await page.close()
   }

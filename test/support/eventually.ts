@@ -15,9 +15,9 @@ export async function eventually(
   condition: () => boolean | Promise<boolean>,
   ms = 60_000,
 ): Promise<void> {
-  const begun = now()
+  const started = now()
   while (!(await condition())) {
-    const waited = now() - begun
+    const waited = now() - started
     if (waited > ms) throw new Error(`waited ${ms} ms in vain: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, Math.min(FIRST_MS + waited / 50, LONGEST_MS)))
   }

@@ -3,7 +3,7 @@ import { createLog } from '../../dataplane/server/log.ts'
 import { outputWatch } from '../secrets/watch.ts'
 
 /** A real log that keeps its lines instead of writing them. */
-export function keptLog(): {
+export function recordLog(): {
   readonly log: Logger
   readonly lines: Record<string, unknown>[]
   readonly text: () => string

@@ -6,9 +6,9 @@ const root = join(import.meta.dirname, '../..')
 
 /** Writes the bundle into a new folder: a copy of the test run's bundle, or a new one. */
 export function writeBundle(folder: string): void {
-  const made = process.env['PORTICO_TEST_BUNDLE']
-  if (made === undefined) execFileSync(process.execPath, ['build/bundle.ts', folder], { cwd: root, stdio: 'ignore' })
-  else cpSync(dirname(made), folder, { recursive: true })
+  const created = process.env['PORTICO_TEST_BUNDLE']
+  if (created === undefined) execFileSync(process.execPath, ['build/bundle.ts', folder], { cwd: root, stdio: 'ignore' })
+  else cpSync(dirname(created), folder, { recursive: true })
 }
 
 /**

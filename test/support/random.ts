@@ -1,5 +1,5 @@
 /** Returns a generator of numbers from 0 to 1, the same for the same seed (Mulberry32). */
-export function randomOf(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -10,7 +10,7 @@ export function randomOf(seed: number): () => number {
 }
 
 /** Returns a generator of whole numbers below `most`, the same for the same seed. */
-export function numbersOf(seed: number): (most: number) => number {
-  const random = randomOf(seed)
+export function createNumbers(seed: number): (most: number) => number {
+  const random = createRandom(seed)
   return (most) => Math.floor(random() * most)
 }

@@ -32,21 +32,21 @@ test('for any two texts the marked lines turn the first into the second', () => 
   let seed = 7
   const next = (below: number) => (seed = (seed * 48271) % 2147483647) % below
   for (let round = 0; round < 200; round++) {
-    const random = () => Array.from({ length: next(12) }, () => 'abc'[next(3)] as string)
-    const [before, after] = [random(), random()]
-    const shown = unified(before.length ? text(...before) : '', after.length ? text(...after) : '')
-    const lines = shown.split('\n').filter((line) => line !== '' && !line.startsWith('@@'))
+    const randomLines = () => Array.from({ length: next(12) }, () => 'abc'[next(3)] as string)
+    const [before, after] = [randomLines(), randomLines()]
+    const diff = unified(before.length ? text(...before) : '', after.length ? text(...after) : '')
+    const lines = diff.split('\n').filter((line) => line !== '' && !line.startsWith('@@'))
     const removed = lines.filter((line) => line[0] === '-').length
     const added = lines.filter((line) => line[0] === '+').length
     assert.is(before.length - removed, after.length - added, JSON.stringify({ before, after }))
-    assert.is(shown === '', before.join() === after.join())
+    assert.is(diff === '', before.join() === after.join())
   }
 })
 
 test('texts that are too large for a comparison by lines are shown whole', () => {
   const [before, after] = [numbers(1, 5000), numbers(10_001, 15_000)]
-  const shown = unified(text(...before), text(...after))
-  assert.is(shown.split('\n').length, 10_002)
+  const diff = unified(text(...before), text(...after))
+  assert.is(diff.split('\n').length, 10_002)
 })
 
 test.run()

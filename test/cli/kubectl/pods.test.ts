@@ -28,7 +28,7 @@ const pod = (name: string, owners: readonly object[] = [], { kind, metadata } = 
 })
 
 /** Returns a cluster with these objects, by plural. */
-const clusterOf = (objects: Readonly<Record<string, readonly object[]>>) =>
+const buildCluster = (objects: Readonly<Record<string, readonly object[]>>) =>
   ({
     api: { list: async ({ plural }: { plural: string }) => ({ metadata: {}, items: objects[plural] ?? [] }) },
     namespace: 'team',
@@ -47,23 +47,23 @@ const replicasets = [
 
 test('the pod is that of the Deployment that the workload owns, not another one with its labels', async () => {
   const pods = [...rogues, pod('own', [owner('ReplicaSet', 'of-set')])]
-  assert.is((await runningPod(clusterOf({ pods, deployments, replicasets }), gateway))?.metadata.name, 'own')
+  assert.is((await runningPod(buildCluster({ pods, deployments, replicasets }), gateway))?.metadata.name, 'own')
 })
 
 test('the pod of a stdio server is that of its StatefulSet', async () => {
   const server = object('MCPServer', 'it', 'of-it')
   const statefulsets = [object('StatefulSet', 'it-mcp', 'of-stateful', [owner('MCPServer', 'of-it')])]
   const pods = [...rogues, pod('own', [owner('StatefulSet', 'of-stateful')], server)]
-  assert.is((await runningPod(clusterOf({ pods, statefulsets }), server))?.metadata.name, 'own')
+  assert.is((await runningPod(buildCluster({ pods, statefulsets }), server))?.metadata.name, 'own')
 })
 
 test('no token is sent if only foreign pods have the labels', async () => {
-  assert.is(await runningPod(clusterOf({ pods: rogues, deployments, replicasets }), gateway), undefined)
+  assert.is(await runningPod(buildCluster({ pods: rogues, deployments, replicasets }), gateway), undefined)
   const foreign = [object('Deployment', 'front-vmcp', 'of-deployment', [owner('VirtualMCPServer', 'of-another')])]
   const pods = [pod('own', [owner('ReplicaSet', 'of-set')])]
-  assert.is(await runningPod(clusterOf({ pods, deployments: foreign, replicasets }), gateway), undefined)
+  assert.is(await runningPod(buildCluster({ pods, deployments: foreign, replicasets }), gateway), undefined)
   try {
-    await requirePod(clusterOf({ pods: rogues }), gateway)
+    await requirePod(buildCluster({ pods: rogues }), gateway)
     assert.unreachable()
   } catch (error) {
     assert.match((error as Error).message, /no pod of VirtualMCPServer front runs/)

@@ -11,9 +11,9 @@ test('a tree has a line for each branch', () => {
 
 test('texts of others neither control a terminal nor add lines', () => {
   const text = 'red \u001b[31m, back \r over, bell \u0007, \u009b2J, line\nbreak, \u2028, \u202Ereversed\u202C'
-  for (const shown of [treeText([leaf(text)]), columns([[text]])]) {
-    assert.not.match(shown.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}]/u)
-    assert.match(shown, /^red +\[31m, back +over/)
+  for (const output of [treeText([leaf(text)]), columns([[text]])]) {
+    assert.not.match(output.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}]/u)
+    assert.match(output, /^red +\[31m, back +over/)
   }
 })
 

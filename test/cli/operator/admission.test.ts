@@ -9,7 +9,7 @@ import { admissionApp } from '../../../cli/operator/admission.ts'
 import { type Listener, listen } from '../../../dataplane/server/listen/listen.ts'
 import { issue } from '../../../operator/runtime/admission/issue.ts'
 import { eventually } from '../../support/eventually.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 const PATH = `/validate/${'ab'.repeat(32)}`
 const tls = () => {
@@ -17,13 +17,13 @@ const tls = () => {
   return { ...rest, cert: certificate }
 }
 const first = tls()
-const { log, text: logged } = keptLog()
+const { log, text: logged } = recordLog()
 let waiting: (() => void)[] = []
-let asked = 0
+let requests = 0
 const reviewer = {
-  async review(given: unknown) {
-    const body = given as { fails?: boolean; waits?: boolean; none?: boolean }
-    asked++
+  async review(request: unknown) {
+    const body = request as { fails?: boolean; waits?: boolean; none?: boolean }
+    requests++
     if (body.fails) throw new Error('a fault of ours')
     if (body.waits) await new Promise<void>((resolve) => waiting.push(resolve))
     return body.none
@@ -57,11 +57,11 @@ const ask = (path: string, body: string, method = 'POST', ca = first.ca) =>
 test('a review is answered only by POST at its path; elsewhere no body is read', async () => {
   assert.match(listener.url, /^https:/)
   assert.is((await ask(PATH, '{}')).status, 200)
-  asked = 0
+  requests = 0
   for (const path of ['/', '/validate', `${PATH}x`, `${PATH}/`, `${PATH.slice(0, -1)}0`, `/${'x'.repeat(9_000)}`])
     assert.equal(await ask(path, '{}'), { status: 404, body: '{"error":"not_found","message":"Not found."}' })
   for (const method of ['GET', 'PUT', 'DELETE']) assert.is((await ask(PATH, '', method)).status, 405)
-  assert.is(asked, 0)
+  assert.is(requests, 0)
 })
 
 test('other bodies than reviews are refused, and our own faults go only to the log', async () => {
@@ -81,12 +81,12 @@ test('a body has at most three megabytes, with or without Content-Length', async
 })
 
 test('sixteen reviews run at a time, and further ones are refused', async () => {
-  const held = Array.from({ length: 16 }, () => ask(PATH, '{"waits":true}'))
+  const pending = Array.from({ length: 16 }, () => ask(PATH, '{"waits":true}'))
   await eventually('all are held', () => waiting.length === 16)
   assert.is((await ask(PATH, '{}')).status, 429)
   for (const go of waiting) go()
   waiting = []
-  assert.ok((await Promise.all(held)).every(({ status }) => status === 200))
+  assert.ok((await Promise.all(pending)).every(({ status }) => status === 200))
   assert.is((await ask(PATH, '{}')).status, 200)
 })
 
@@ -112,7 +112,7 @@ test('another certificate is served to new connections', async () => {
   assert.match(String(refused), /SIGNATURE|ISSUER|SELF_SIGNED/)
 })
 
-test('an API server with a kept connection is told to close it before the listener ends', async () => {
+test('the listener asks an API server with an open connection to close it before it ends', async () => {
   const app = admissionApp(reviewer, () => PATH, log)
   const ending = await listen(app.fetch, '127.0.0.1:0', { tls: first })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })

@@ -83,7 +83,10 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     instructions: 'Be kind.',
     pages: { 'ui://a': page },
   }
-  const far = { modern: await startChangingServer('modern', shows), legacy: await startChangingServer('legacy', shows) }
+  const remote = {
+    modern: await startChangingServer('modern', shows),
+    legacy: await startChangingServer('legacy', shows),
+  }
   try {
     mkdirSync(folder.path, { recursive: true })
     symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
@@ -93,8 +96,8 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     const text =
       server('clock', `echo started >> ${starts}; exec node ${clock}`, 'streamable-http') +
       server('stdio', `node ${everything} stdio`, 'stdio') +
-      entry('modern', far.modern.url) +
-      entry('legacy', far.legacy.url) +
+      entry('modern', remote.modern.url) +
+      entry('legacy', remote.legacy.url) +
       group
     writeFileSync(join(manifests, 'all.yaml'), text)
     const first = await portico('pin', manifests)
@@ -133,9 +136,9 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     // An approved finding is a warning and not a difference.
     assert.match(same.err, `warning: MCPServerEntry default/modern: ${outside}`)
 
-    far.modern.shows.tools = [tool('One.\u200b'), elsewhere('New.')]
-    far.modern.shows.prompts = []
-    far.modern.shows.instructions = 'Be evil.'
+    remote.modern.shows.tools = [tool('One.\u200b'), elsewhere('New.')]
+    remote.modern.shows.prompts = []
+    remote.modern.shows.instructions = 'Be evil.'
     const changed = await portico('diff', '--pins', manifests, '--server', 'modern')
     assert.is(changed.code, 1, changed.err)
     assert.match(
@@ -155,14 +158,14 @@ test('pin records servers of both eras, on stdio and behind entries, and diff re
     const after = read('mcpserverentry-modern')
     assert.equal(
       after.spec['tools'],
-      far.modern.shows.tools.map((text, at) => ({ name: 'ab'[at], digests: [definitionDigest(text)] })),
+      remote.modern.shows.tools.map((text, at) => ({ name: 'ab'[at], digests: [definitionDigest(text)] })),
     )
     assert.is(after.spec['prompts'], undefined)
     assert.is((await portico('validate', manifests)).code, 0)
     assert.is(readFileSync(starts, 'utf8'), 'started\n'.repeat(2), 'a server that is not asked is not started')
   } finally {
-    await far.modern.close()
-    await far.legacy.close()
+    await remote.modern.close()
+    await remote.legacy.close()
     folder[Symbol.dispose]()
   }
 })

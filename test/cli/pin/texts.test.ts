@@ -172,7 +172,7 @@ test('pin and validate report a schema that refers to another document', () => {
   withFolder((folder) => {
     const options = { folder, group: 'portico.dev', prune: false, namesNamespace: false, elsewhere: [] }
     const schema = (inputSchema: object, more: object = {}) => tool('one', { inputSchema, ...more })
-    const outsideOf = (text: string) => planPins(server, [show('tools', 'a', text)], options).outside
+    const findOutside = (text: string) => planPins(server, [show('tools', 'a', text)], options).outside
     for (const text of [
       schema({ $defs: { a: {} }, properties: { x: { $ref: '#/$defs/a' }, y: { $dynamicRef: '#b' } } }),
       schema({ $id: 'https://a.example/s', properties: { x: { $ref: 'https://a.example/s#/$defs/a' } } }),
@@ -181,7 +181,7 @@ test('pin and validate report a schema that refers to another document', () => {
       tool('see $ref', { _meta: { $ref: 'https://a.example' } }),
       schema({ $defs: { default: { type: 'object' } } }),
     ])
-      assert.equal(outsideOf(text), [], text)
+      assert.equal(findOutside(text), [], text)
     const bad = 'https://evil.example/x\u200b.json'
     for (const text of [
       schema({ $ref: bad }),
@@ -190,13 +190,13 @@ test('pin and validate report a schema that refers to another document', () => {
       schema({}, { outputSchema: { additionalProperties: { $ref: bad } } }),
     ]) {
       assert.match(
-        outsideOf(text)[0] ?? '',
+        findOutside(text)[0] ?? '',
         /^tools "a": ExternalReference: its schema refers to "https:..evil[^\u200b]*$/,
         text,
       )
     }
     assert.match(
-      outsideOf(schema({ allOf: Array.from({ length: 9 }, (_, at) => ({ $ref: `r${at}` })) }))[0] ?? '',
+      findOutside(schema({ allOf: Array.from({ length: 9 }, (_, at) => ({ $ref: `r${at}` })) }))[0] ?? '',
       /and 4 more/,
     )
     writePlan(planPins(server, [show('tools', 'a', schema({ $ref: bad }))], options))

@@ -9,10 +9,10 @@ import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../../support/identity/protected-servers.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
-import { namespaceOf, serviceAccount } from '../support/manifests.ts'
+import { buildNamespace, serviceAccount } from '../support/manifests.ts'
 
 const CLOUD = 'https://oidc.cloud.example/id/42'
 const LOCAL = 'https://kubernetes.default.svc.cluster.local'
@@ -25,7 +25,7 @@ let verify: ReturnType<typeof gateway>
 /** Returns a token of a ServiceAccount: for an audience, or for the API server. */
 const token = (account: string, audience?: string, namespace = 'default') =>
   plane.token(account, namespace, audience === undefined ? {} : { audience, seconds: 3_600 })
-const issuerOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iss
+const readIssuer = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iss
 
 /** The files that a pod mounts: its own token for the API server, and the cluster's CA. */
 function mount() {
@@ -37,7 +37,7 @@ function mount() {
 const gateway = (oidc: object = {}) =>
   createAuthenticate(
     { type: 'oidc', oidc: { audience: AUDIENCE, cluster: mount(), ...oidc } },
-    { resourceMetadataUrl: () => undefined, log: keptLog().log, observe: observeNothing },
+    { resourceMetadataUrl: () => undefined, log: recordLog().log, observe: observeNothing },
   )
 
 const outcome = async (jwt: string, by = verify) => {
@@ -62,7 +62,7 @@ test.after(async () => {
 
 test('the issuer of a managed cluster is found without any rights of the pod', async () => {
   const jwt = token('agent', AUDIENCE)
-  assert.is(issuerOf(jwt), CLOUD)
+  assert.is(readIssuer(jwt), CLOUD)
   assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
   assert.equal(verify.issuers(), [CLOUD])
 })
@@ -97,16 +97,16 @@ test('a gateway and a registry accept and refuse tokens of ServiceAccounts over 
   const jwt = token('agent', AUDIENCE)
   const [header, payload, signature = ''] = jwt.split('.')
   for (const server of open) {
-    const statusOf = async (text: string) => (await server.ask(`Bearer ${text}`)).status
-    assert.is(await statusOf(jwt), 200, `${server.kind} ${server.log()}`)
-    assert.is(await statusOf(token('agent')), 401, 'another audience')
+    const readStatus = async (text: string) => (await server.ask(`Bearer ${text}`)).status
+    assert.is(await readStatus(jwt), 200, `${server.kind} ${server.log()}`)
+    assert.is(await readStatus(token('agent')), 401, 'another audience')
     assert.is(
-      await statusOf(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`),
+      await readStatus(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`),
       401,
       'a signature that was changed',
     )
   }
-  plane.apply(namespaceOf('elsewhere'), serviceAccount('agent', 'elsewhere'))
+  plane.apply(buildNamespace('elsewhere'), serviceAccount('agent', 'elsewhere'))
   const stranger = token('agent', AUDIENCE, 'elsewhere')
   const { status, challenge } = await (open[0] as ProtectedServer).ask(`Bearer ${stranger}`)
   assert.is(status, 401)
@@ -143,7 +143,7 @@ test('an authorization server redeems tokens of ServiceAccounts by the keys of t
     assert.is(await refusal(redeem(token('agent', AUDIENCE))), '400 invalid_grant', 'another audience')
     assert.is(await refusal(redeem(token('agent'))), '400 invalid_grant', 'a token for the API server')
     assert.is(await refusal(redeem(token('gateway', own))), '400 invalid_grant', 'another account')
-    plane.apply(namespaceOf('other'), serviceAccount('agent', 'other'))
+    plane.apply(buildNamespace('other'), serviceAccount('agent', 'other'))
     assert.is(await refusal(redeem(token('agent', own, 'other'))), '400 invalid_grant', 'another namespace')
   } finally {
     await server.close()
@@ -151,7 +151,7 @@ test('an authorization server redeems tokens of ServiceAccounts by the keys of t
 })
 
 test('a rule admits accounts of one namespace, with the same token as often as configured', async () => {
-  for (const namespace of ['a', 'b']) plane.apply(namespaceOf(namespace), serviceAccount('worker', namespace))
+  for (const namespace of ['a', 'b']) plane.apply(buildNamespace(namespace), serviceAccount('worker', namespace))
   const resource = 'https://tools.example/mcp'
   const matcher = 'claims["kubernetes.io"].namespace == "a"'
   const policy = (replay: 'once' | 'reusable') => ({
@@ -170,14 +170,14 @@ test('a rule admits accounts of one namespace, with the same token as often as c
       },
     })
     try {
-      const statusOf = async (assertion: string) =>
+      const readStatus = async (assertion: string) =>
         (await new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })).status
-      const tokenOf = (namespace: string) => token('worker', server.issuer, namespace)
-      const jwt = tokenOf('a')
+      const mintToken = (namespace: string) => token('worker', server.issuer, namespace)
+      const jwt = mintToken('a')
       const statuses: number[] = []
-      for (let count = 0; count < 10; count++) statuses.push(await statusOf(jwt))
+      for (let count = 0; count < 10; count++) statuses.push(await readStatus(jwt))
       assert.equal(statuses, replay === 'once' ? [200, ...Array(9).fill(400)] : Array(10).fill(200))
-      assert.is(await statusOf(tokenOf('b')), 400, 'another namespace')
+      assert.is(await readStatus(mintToken('b')), 400, 'another namespace')
     } finally {
       await server.close()
     }
@@ -190,7 +190,7 @@ test('a change of the API server’s issuer is followed, and the first of severa
   await plane.startApiServer([LOCAL, CLOUD])
   writeFileSync(join(plane.directory, 'gateway-token'), token('gateway'))
   const jwt = token('agent', AUDIENCE)
-  assert.is(issuerOf(jwt), LOCAL)
+  assert.is(readIssuer(jwt), LOCAL)
   assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
   assert.equal(verify.issuers(), [LOCAL])
   const named = gateway({ issuer: CLOUD })

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { applyDefaults, DEFAULT_GROUP, type KindDeclaration, kindNamed, validateObject } from '../../../crds/index.ts'
+import { applyDefaults, DEFAULT_GROUP, findKind, type KindDeclaration, validateObject } from '../../../crds/index.ts'
 import { ApiError, ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import { readCorpus } from '../../support/operator/crd-corpus.ts'
@@ -34,7 +34,7 @@ test('the API server and `portico validate` give the same verdict and the same d
   const holdsNumbers = minorVersion(kubernetes()('kube-apiserver')) > 29
   for (const { title, object } of corpus) {
     if (!holdsNumbers && title.endsWith('more than 32 bits')) continue
-    const declaration = kindNamed(object.kind) as KindDeclaration
+    const declaration = findKind(object.kind) as KindDeclaration
     const ours = validateObject(object, DEFAULT_GROUP)
     const theirs = await verdict(api, declaration.plural, object)
     if (ours.length > 0 !== (theirs.refused !== undefined)) {

@@ -18,14 +18,14 @@ const elections: LeaderElection[] = []
 class SlowApi extends ApiServer {
   due: (() => boolean) | undefined
 
-  override async create<T>(...given: Parameters<ApiServer['create']>): Promise<T> {
+  override async create<T>(...args: Parameters<ApiServer['create']>): Promise<T> {
     await this.#hold()
-    return super.create<T>(...given)
+    return super.create<T>(...args)
   }
 
-  override async replace<T>(...given: Parameters<ApiServer['replace']>): Promise<T> {
+  override async replace<T>(...args: Parameters<ApiServer['replace']>): Promise<T> {
     await this.#hold()
-    return super.replace<T>(...given)
+    return super.replace<T>(...args)
   }
 
   async #hold(): Promise<void> {

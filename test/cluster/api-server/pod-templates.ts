@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { mergePodTemplate, type PodTemplate } from '../../../operator/render/pod/pod-template.ts'
-import { childOf, plansOfText } from '../../support/operator/plans.ts'
+import { findChild, plansOfText } from '../../support/operator/plans.ts'
 import { refusedTemplates, takenTemplates } from '../../support/operator/refused-templates.ts'
 import { kubernetes, minorVersion } from '../support/binary.ts'
 import { newCluster } from '../support/cluster.ts'
@@ -12,15 +12,15 @@ const cluster = newCluster()
 test.before(() => cluster.install())
 test.after(() => cluster.stop())
 
-const rendered = () => {
+const renderTemplate = () => {
   const text = 'kind: MCPServer\nmetadata: {name: w}\nspec: {image: a:1, transport: streamable-http}'
-  const { apiVersion, kind, spec } = childOf(plansOfText(text).get('MCPServer/w'), 'Deployment')
+  const { apiVersion, kind, spec } = findChild(plansOfText(text).get('MCPServer/w'), 'Deployment')
   return { apiVersion, kind, spec: spec as { template: PodTemplate } }
 }
 
 /** Returns the API server's error for a Deployment with this template, or nothing if it accepts the template. */
 function refusal(podTemplateSpec: object): string | undefined {
-  const { apiVersion, kind, spec } = rendered()
+  const { apiVersion, kind, spec } = renderTemplate()
   const template = mergePodTemplate(spec.template, podTemplateSpec as never, {}, [])
   const object = { apiVersion, kind, metadata: { name: 'w', namespace: 'default' }, spec: { ...spec, template } }
   try {

@@ -5,9 +5,9 @@ import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 import { Reflector, type ReflectorOptions, Semaphore } from '../../../operator/runtime/watch/reflector.ts'
-import { given } from '../../support/given.ts'
 import { startCutProxy } from '../../support/network/cut-proxy.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
 import { eventually } from '../support/operator-process.ts'
@@ -22,7 +22,7 @@ let api: ApiServer
 const reflectors: Reflector[] = []
 
 /** A store that records its events, for any test to read. */
-function watched(options: Partial<ReflectorOptions> = {}) {
+function startReflector(options: Partial<ReflectorOptions> = {}) {
   const objects = new Map<string, KubernetesObject>()
   const removed: string[] = []
   const reflector = new Reflector({
@@ -72,7 +72,7 @@ test.after(async () => {
 
 test('a reflector lists in pages, then follows additions, changes and deletions', async () => {
   for (let count = 0; count < 7; count++) create(`page-${count}`)
-  const { reflector, objects } = watched({ pageSize: 3, labelSelector: 'test=yes' })
+  const { reflector, objects } = startReflector({ pageSize: 3, labelSelector: 'test=yes' })
   await reflector.synced
   assert.equal(
     [...objects.keys()].sort(),
@@ -89,7 +89,7 @@ test('a reflector lists in pages, then follows additions, changes and deletions'
 })
 
 test('a watch that ends is resumed without a new list', async () => {
-  const { reflector, objects } = watched({ watchSeconds: 1 })
+  const { reflector, objects } = startReflector({ watchSeconds: 1 })
   await reflector.synced
   await eventually(() => reflector.metrics.watches >= 3, 'the server ends watches')
   create('across')
@@ -100,7 +100,7 @@ test('a watch that ends is resumed without a new list', async () => {
 
 test('no deletion is lost when the connection is cut', async () => {
   create('doomed')
-  const { reflector, objects, removed } = watched()
+  const { reflector, objects, removed } = startReflector()
   await reflector.synced
   proxy.refuse()
   remove('doomed')
@@ -114,7 +114,7 @@ test('no deletion is lost when the connection is cut', async () => {
 })
 
 test('a silent connection is given up', async () => {
-  const { reflector, objects } = watched({ idleLimit: 3000 })
+  const { reflector, objects } = startReflector({ idleLimit: 3000 })
   await reflector.synced
   proxy.freeze()
   create('unheard')
@@ -123,9 +123,9 @@ test('a silent connection is given up', async () => {
   await eventually(() => objects.has('unheard'), 'the object is seen on a new connection')
 })
 
-test('an expired resource version causes a new list, which drops what was deleted meanwhile', async () => {
+test('an expired resource version causes a new list, which drops objects that were deleted meanwhile', async () => {
   create('forgotten')
-  const { reflector, objects } = watched()
+  const { reflector, objects } = startReflector()
   await reflector.synced
   proxy.refuse()
   remove('forgotten')
@@ -144,18 +144,18 @@ test('an expired resource version causes a new list, which drops what was delete
 
 test('only metadata is requested where that is enough', async () => {
   create('slim', 'not to be seen')
-  const { reflector, objects } = watched({ metadataOnly: true })
+  const { reflector, objects } = startReflector({ metadataOnly: true })
   await reflector.synced
-  const object = given(objects.get('slim'))
+  const object = unwrap(objects.get('slim'))
   assert.is(object.kind, 'ConfigMap')
   assert.not('data' in object)
   create('slim-later')
   await eventually(() => objects.has('slim-later'), 'the watch gives metadata too')
-  assert.not('data' in given(objects.get('slim-later')))
+  assert.not('data' in unwrap(objects.get('slim-later')))
 })
 
 test('an empty list of metadata is a list', async () => {
-  const { reflector, objects } = watched({ metadataOnly: true, labelSelector: 'test=nothing-has-this' })
+  const { reflector, objects } = startReflector({ metadataOnly: true, labelSelector: 'test=nothing-has-this' })
   await reflector.synced
   assert.is(objects.size, 0)
   assert.is(reflector.metrics.failures, 0)

@@ -14,7 +14,7 @@ import type { ControlPlane } from '../support/control-plane.ts'
 import { CHART, helm } from '../support/helm.ts'
 import { gateway, group, type Manifest, server, telemetry } from '../support/manifests.ts'
 import { type OperatorProcess, startOperator, eventually as within } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const LABEL = 'portico.dev/installation'
 const PLURALS = Object.values(kinds).map(({ plural }) => plural)
@@ -32,14 +32,14 @@ const eventually: typeof within = (check, what) => within(check, what, 180_000)
 const read = (kind: string, name: string): LiveObject => plane.read(kind, name)
 const names = (kinds: string) => plane.list(kinds).map(({ kind, metadata }) => `${kind}/${metadata.name}`)
 const change = (kind: string, name: string, spec: object) => plane.mergePatch(kind, name, { spec })
-function of(installation: string, object: Manifest): Manifest {
+function labelFor(installation: string, object: Manifest): Manifest {
   const metadata = { ...object.metadata, labels: { [LABEL]: installation } }
   return { ...object, metadata }
 }
 const isReady = (kind: string, name: string) =>
   read(kind, name).status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')
 
-function called(...args: readonly string[]): void {
+function runHelm(...args: readonly string[]): void {
   const { status, stderr } = helm(plane.directory, [...args, '--kubeconfig', plane.kubeconfig])
   assert.is(status, 0, stderr)
 }
@@ -64,9 +64,9 @@ const writers = (name: string, since = 0): readonly string[] =>
 test.before(async () => {
   plane = await cluster.bare()
   const placed = ['--create-namespace', '--set', 'replicas=0,admission.enabled=true']
-  called('install', 'portico', CHART, '--namespace', MAIN, ...placed)
+  runHelm('install', 'portico', CHART, '--namespace', MAIN, ...placed)
   await eventually(() => plane.serves('portico.dev', VERSION, PLURALS), 'the kinds are served')
-  called('install', 'blue', CHART, '--namespace', BLUE, ...placed, '--set', 'installation=blue,crds.install=false')
+  runHelm('install', 'blue', CHART, '--namespace', BLUE, ...placed, '--set', 'installation=blue,crds.install=false')
   main = await start(MAIN)
   blue = await start(BLUE, ['--installation=blue'])
   await Promise.all([main.ready(), blue.ready()])
@@ -77,26 +77,26 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('the installation that the label of an object names manages it, whoever manages what it refers to', async () => {
+test('the installation in an object’s label manages it, whatever installation manages its references', async () => {
   const objects = [
     group(),
     telemetry('plain'),
-    of('blue', telemetry('azure')),
-    of('nobody', telemetry('free')),
+    labelFor('blue', telemetry('azure')),
+    labelFor('nobody', telemetry('free')),
     server('one', 'azure'),
-    of('blue', server('two', 'plain')),
-    of('nobody', server('three', 'plain')),
+    labelFor('blue', server('two', 'plain')),
+    labelFor('nobody', server('three', 'plain')),
     server('four', 'free'),
-    of('blue', gateway('front', 'azure')),
+    labelFor('blue', gateway('front', 'azure')),
   ]
   plane.apply(...objects)
-  const made = ['one-mcp', 'two-mcp', 'four-mcp', 'front-vmcp']
+  const created = ['one-mcp', 'two-mcp', 'four-mcp', 'front-vmcp']
   await eventually(
-    () => made.every((name) => names('deployments').includes(`Deployment/${name}`)),
+    () => created.every((name) => names('deployments').includes(`Deployment/${name}`)),
     'the children exist',
   )
   for (const name of ['plain', 'azure']) await eventually(() => isReady('mcpotel', name), name)
-  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  await waitUntilStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   const whose: Record<string, readonly string[]> = {
     one: [user(MAIN)],
     'one-mcp': [user(MAIN)],
@@ -111,7 +111,11 @@ test('the installation that the label of an object names manages it, whoever man
     free: [],
   }
   for (const [name, users] of Object.entries(whose)) assert.equal(writers(name), users, name)
-  assert.equal(names('deployments').length, made.length, 'nothing is made for what nobody looks after')
+  assert.equal(
+    names('deployments').length,
+    created.length,
+    'no children are made for an object that no installation manages',
+  )
   const referrers = (name: string) =>
     read('mcpotel', name).status.referencingWorkloads.map(({ kind, name: its }) => `${kind}/${its}`)
   assert.equal(referrers('plain'), ['MCPServer/three', 'MCPServer/two'])
@@ -136,7 +140,7 @@ test('a change of an object reaches the users that another installation manages'
 })
 
 test('each installation counts the objects that it manages', async () => {
-  const counted = async ({ metrics }: OperatorProcess) => {
+  const readCounts = async ({ metrics }: OperatorProcess) => {
     const text = await (await fetch(metrics)).text()
     // Each kind has one line for each state of readiness.
     const sums = new Map<string, number>()
@@ -144,8 +148,8 @@ test('each installation counts the objects that it manages', async () => {
       sums.set(kind, (sums.get(kind) ?? 0) + Number(count))
     return [...sums].map(([kind, count]) => `${kind} ${count}`).sort()
   }
-  assert.equal(await counted(main), ['MCPGroup 1', 'MCPServer 2', 'MCPTelemetryConfig 1'])
-  assert.equal(await counted(blue), ['MCPServer 1', 'MCPTelemetryConfig 1', 'VirtualMCPServer 1'])
+  assert.equal(await readCounts(main), ['MCPGroup 1', 'MCPServer 2', 'MCPTelemetryConfig 1'])
+  assert.equal(await readCounts(blue), ['MCPServer 1', 'MCPTelemetryConfig 1', 'VirtualMCPServer 1'])
 })
 
 test('changing the label hands an object over without touching its pods', async () => {
@@ -155,16 +159,19 @@ test('changing the label hands an object over without touching its pods', async 
   }
   const generation = () => read('deployment', 'one-mcp').metadata.generation
   await eventually(() => pods().length === 1, 'a pod')
-  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  await waitUntilStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   const before = [pods(), generation(), read('deployment', 'one-mcp').metadata.uid]
   const since = plane.writes().length
   const label = (installation: string | null) =>
     plane.mergePatch('mcpserver', 'one', { metadata: { labels: { [LABEL]: installation } } })
   label('blue')
   // The policy of the gateway admits the operator that polls its pods.
-  const letsIn = () => JSON.stringify(read('networkpolicy', 'one-mcp').spec)
-  await eventually(() => letsIn().includes(BLUE) && !letsIn().includes(MAIN), 'the other installation has taken over')
-  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  const readPolicy = () => JSON.stringify(read('networkpolicy', 'one-mcp').spec)
+  await eventually(
+    () => readPolicy().includes(BLUE) && !readPolicy().includes(MAIN),
+    'the other installation has taken over',
+  )
+  await waitUntilStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   assert.equal([pods(), generation(), read('deployment', 'one-mcp').metadata.uid], before)
   for (const name of ['one', 'one-mcp']) assert.not.ok(writers(name, since).includes(user(MAIN)), name)
 
@@ -176,7 +183,7 @@ test('changing the label hands an object over without touching its pods', async 
 
   label(null)
   await eventually(
-    () => letsIn().includes(MAIN) && !letsIn().includes(BLUE),
+    () => readPolicy().includes(MAIN) && !readPolicy().includes(BLUE),
     'the first installation has taken it back',
   )
   // A label that names no installation changes nothing.
@@ -190,20 +197,20 @@ test('changing the label hands an object over without touching its pods', async 
     () => writers('four', left).length > 0 && writers('two', left).length > 0,
     'the others have new generations',
   )
-  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  await waitUntilStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   assert.equal([writers('one', left), writers('one-mcp', left)], [[], []])
 })
 
-test('each installation holds and releases only its own configs, whoever refers to them', async () => {
+test('each installation protects and releases only its own configs, whatever objects refer to them', async () => {
   const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
   await eventually(
     () => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD),
     'both have a finalizer',
   )
   plane.remove('mcpotel', 'plain')
-  const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }) => type === 'DeletionBlocked')
-  await eventually(() => blocked()?.status === 'True', 'the deletion is blocked')
-  assert.match(blocked()?.message ?? '', 'MCPServer "two"')
+  const findBlocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }) => type === 'DeletionBlocked')
+  await eventually(() => findBlocked()?.status === 'True', 'the deletion is blocked')
+  assert.match(findBlocked()?.message ?? '', 'MCPServer "two"')
   await main.stop()
   await blue.stop()
   const release = (...args: string[]) =>
@@ -219,7 +226,7 @@ test('each installation holds and releases only its own configs, whoever refers 
 })
 
 test('uninstalling one release leaves the rights of the other', () => {
-  called('uninstall', 'blue', '--namespace', BLUE)
+  runHelm('uninstall', 'blue', '--namespace', BLUE)
   const left = names('clusterroles,clusterrolebindings,validatingwebhookconfigurations')
   assert.not(left.some((name) => name.includes('blue')))
   assert.ok(left.includes('ClusterRole/portico-operator'))

@@ -5,7 +5,7 @@ import { kinds, VERSION } from '../../../crds/index.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
 import { CHART, helm } from '../support/helm.ts'
-import { gateway, group, type Manifest, namespaceOf, telemetry } from '../support/manifests.ts'
+import { buildNamespace, gateway, group, type Manifest, telemetry } from '../support/manifests.ts'
 import {
   type OperatorProcess,
   operatorKubeconfig,
@@ -21,7 +21,7 @@ let operator: OperatorProcess | undefined
 
 const eventually: typeof within = (check, what) => within(check, what, 180_000)
 
-const called = (...args: string[]): string => {
+const runHelm = (...args: string[]): string => {
   const { status, stdout, stderr } = helm(plane.directory, [
     ...args,
     '--namespace',
@@ -32,7 +32,7 @@ const called = (...args: string[]): string => {
   assert.is(status, 0, stderr)
   return stdout
 }
-const install = (...args: string[]) => called('install', 'portico', CHART, '--create-namespace', ...args)
+const install = (...args: string[]) => runHelm('install', 'portico', CHART, '--create-namespace', ...args)
 const podNames = () => plane.list('pods', { namespace: SYSTEM }).map(({ metadata }) => metadata.name)
 const finalizers = (namespace: string): string[] => plane.read('mcpotel', 'main', namespace).metadata.finalizers ?? []
 function inNamespace(namespace: string, manifest: Manifest, labels: object): Manifest {
@@ -41,7 +41,7 @@ function inNamespace(namespace: string, manifest: Manifest, labels: object): Man
 }
 
 /** Starts an operator in place of the first pod, which no kubelet runs, and a gateway whose config gets a finalizer. */
-async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
+async function checkWorks(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
   await eventually(() => plane.serves('portico.dev', VERSION, PLURALS), 'the kinds are served')
   const pod = await eventually(() => podNames()[0], 'a pod exists')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
@@ -54,8 +54,8 @@ async function work(namespace: string, args: readonly string[] = [], labels = {}
   await eventually(() => plane.list('configmaps', children).length > 0, 'the children exist')
 }
 
-async function uninstalled(namespace: string): Promise<void> {
-  called('uninstall', 'portico')
+async function checkUninstalled(namespace: string): Promise<void> {
+  runHelm('uninstall', 'portico')
   await eventually(() => operator?.exited, 'the operator has ended')
   await eventually(
     () =>
@@ -68,7 +68,7 @@ async function uninstalled(namespace: string): Promise<void> {
   )
   // The next release would otherwise take one of these pods for its own.
   await eventually(() => podNames().length === 0, 'its pods are collected')
-  assert.equal(finalizers(namespace), [], 'the config is let go')
+  assert.equal(finalizers(namespace), [], 'the config is released')
   assert.is(plane.list('mcpotel,vmcp,mcpg', { namespace }).length, 3, 'the objects are still there')
 }
 
@@ -80,36 +80,36 @@ test.after(async () => {
   await cluster.stop()
 })
 
-test('a release is installed and upgraded; uninstalling leaves the kinds and their objects, with nothing held', async () => {
+test('a release is installed and upgraded; uninstalling leaves the kinds and their objects, without finalizers', async () => {
   const notes = install('--set', 'replicas=1')
   assert.match(notes, /It manages all namespaces; the kinds are of the API group portico\.dev/)
-  await work('default')
-  called('upgrade', 'portico', CHART, '--set', 'replicas=2,adminFrom={monitoring}')
+  await checkWorks('default')
+  runHelm('upgrade', 'portico', CHART, '--set', 'replicas=2,adminFrom={monitoring}')
   const { spec } = plane.read('deployment', 'portico-operator', SYSTEM)
   assert.is(spec.replicas, 2)
   assert.ok(spec.template.spec.containers[0].args.includes('monitoring'))
-  await uninstalled('default')
+  await checkUninstalled('default')
 })
 
-test('a new release for another namespace adopts what was left, without rights outside', async () => {
-  plane.apply(namespaceOf('team-a'))
+test('a new release for another namespace adopts the remaining objects, without rights outside', async () => {
+  plane.apply(buildNamespace('team-a'))
   const notes = install('--set', 'namespaces={team-a}')
   assert.match(notes, /It manages the namespaces team-a;/)
   assert.not(plane.exists('clusterrole', 'portico-operator'))
-  await work('team-a', ['--namespace', 'team-a'])
-  await uninstalled('team-a')
+  await checkWorks('team-a', ['--namespace', 'team-a'])
+  await checkUninstalled('team-a')
 })
 
 test('a named installation keeps its rights until it has released its own objects, and no others', async () => {
-  plane.apply(namespaceOf('team-b'))
+  plane.apply(buildNamespace('team-b'))
   const notes = install('--set', 'installation=blue')
   assert.match(notes, /with the label portico\.dev\/installation=blue\./)
   // The object looks as if the installation that manages it had added its finalizer.
   plane.mergePatch('mcpotel', 'main', { metadata: { finalizers: ['portico.dev/in-use'] } })
-  await work('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
-  const kept = () => plane.read('clusterrole', 'portico-operator-for-blue').metadata.finalizers ?? []
-  await eventually(() => kept().includes('portico.dev/release-first'), 'the installation keeps its rights')
-  await uninstalled('team-b')
+  await checkWorks('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
+  const readFinalizers = () => plane.read('clusterrole', 'portico-operator-for-blue').metadata.finalizers ?? []
+  await eventually(() => readFinalizers().includes('portico.dev/release-first'), 'the installation keeps its rights')
+  await checkUninstalled('team-b')
   assert.equal(finalizers('default'), ['portico.dev/in-use'])
 })
 

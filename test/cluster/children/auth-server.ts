@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { given } from '../../support/given.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from '../support/cluster.ts'
 import { group, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
@@ -19,7 +19,7 @@ test.before(() => cluster.start())
 test.after(() => cluster.stop())
 
 const condition = (type: string) => cluster.condition('vmcp', 'login', type)
-const said = (type: string, pattern: RegExp | string) =>
+const waitForCondition = (type: string, pattern: RegExp | string) =>
   eventually(() => {
     const { status, reason, message } = condition(type) ?? {}
     const text = `${status} ${reason} ${message}`
@@ -29,7 +29,7 @@ const said = (type: string, pattern: RegExp | string) =>
 const issuer = 'https://tools.example.com'
 const oidcConfig = (name: string, url: string) =>
   manifest('MCPOIDCConfig', name, { type: 'inline', inline: { issuer: url } })
-const kept = {
+const redisStorage = {
   signingKeySecretRefs: [{ name: 'keys', key: 'signing.pem' }],
   hmacSecretRefs: [{ name: 'keys', key: 'hmac' }],
 }
@@ -60,7 +60,7 @@ const login = (authServerConfig: object = {}, spec: object = {}, oidc = 'own') =
     ...spec,
   })
 
-const secretOf = (name: string, stringData: object) => ({
+const buildSecret = (name: string, stringData: object) => ({
   apiVersion: 'v1',
   kind: 'Secret',
   metadata: { name, namespace: 'default' },
@@ -68,15 +68,15 @@ const secretOf = (name: string, stringData: object) => ({
 })
 
 test('the gateway waits for its Secrets, serves once they exist, and keeps the last good configuration', async () => {
-  apply(group(), oidcConfig('own', issuer), oidcConfig('other', 'https://idp.example.com'), login(kept))
-  await said('ReferencesResolved', /^False SecretNotFound .*Secret "keys" is missing/)
+  apply(group(), oidcConfig('own', issuer), oidcConfig('other', 'https://idp.example.com'), login(redisStorage))
+  await waitForCondition('ReferencesResolved', /^False SecretNotFound .*Secret "keys" is missing/)
   assert.throws(() => read('configmap', 'login-vmcp-config'), /not found/)
 
-  apply(secretOf('keys', { 'signing.pem': 'a', hmac: 'b' }), secretOf('client', { secret: 'c' }))
-  await said('Valid', 'True')
-  await said('ReferencesResolved', 'True')
-  await said('AuthServerWarning', 'True NotPersistent /spec/authServerConfig: storage is memory')
-  const text = given(read('configmap', 'login-vmcp-config').data['gateway.yaml'])
+  apply(buildSecret('keys', { 'signing.pem': 'a', hmac: 'b' }), buildSecret('client', { secret: 'c' }))
+  await waitForCondition('Valid', 'True')
+  await waitForCondition('ReferencesResolved', 'True')
+  await waitForCondition('AuthServerWarning', 'True NotPersistent /spec/authServerConfig: storage is memory')
+  const text = unwrap(read('configmap', 'login-vmcp-config').data['gateway.yaml'])
   const { authServer } = parse(text)
   assert.equal(authServer?.signingKeyFiles, ['../secrets/keys/signing.pem'])
   assert.is(authServer?.upstreamProviders[0]?.oidcConfig?.clientSecretFile, '../secrets/client/secret')
@@ -84,10 +84,10 @@ test('the gateway waits for its Secrets, serves once they exist, and keeps the l
   const mounted = volumes.flatMap(({ secret }: { secret?: { secretName: string } }) => secret?.secretName ?? [])
   assert.equal(mounted.sort(), ['client', 'keys'])
 
-  apply(login(kept, { replicas: 2 }))
-  await said('Valid', 'False AuthServerNotShared /spec/replicas must not be above 1')
-  apply(login(kept, {}, 'other'))
-  await said(
+  apply(login(redisStorage, { replicas: 2 }))
+  await waitForCondition('Valid', 'False AuthServerNotShared /spec/replicas must not be above 1')
+  apply(login(redisStorage, {}, 'other'))
+  await waitForCondition(
     'Valid',
     'False IssuerMismatch /spec/authServerConfig/issuer: the issuer https://tools.example.com must equal that of MCPOIDCConfig "other"',
   )
@@ -98,14 +98,14 @@ test('the gateway waits for its Secrets, serves once they exist, and keeps the l
     /IssuerMismatch[\s\S]*NotPersistent|NotPersistent[\s\S]*IssuerMismatch/,
   )
 
-  apply(login({ ...kept, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }, { replicas: 2 }))
-  await said('Valid', 'True')
+  apply(login({ ...redisStorage, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }, { replicas: 2 }))
+  await waitForCondition('Valid', 'True')
   await eventually(() => condition('AuthServerWarning') === undefined, 'no warning')
   await eventually(() => read('deployment', 'login-vmcp').spec.replicas === 2, 'two replicas')
 })
 
 test('the API server refuses impossible settings', () => {
-  const refused = (authServerConfig: object, spec: object = {}) => {
+  const readRefusal = (authServerConfig: object, spec: object = {}) => {
     try {
       apply(login(authServerConfig, spec))
     } catch (error) {
@@ -113,10 +113,13 @@ test('the API server refuses impossible settings', () => {
     }
     return 'taken'
   }
-  assert.match(refused({}, { incomingAuth: { type: 'anonymous' } }), 'authServerConfig needs incomingAuth.type oidc')
-  assert.match(refused({ issuer: 'http://tools.example.com' }), 'https')
-  assert.match(refused({ tokenLifespans: { accessTokenLifespan: '25h' } }), 'must be from 1m to 24h')
-  assert.match(refused({ upstreamProviders: [] }), 'upstreamProviders')
+  assert.match(
+    readRefusal({}, { incomingAuth: { type: 'anonymous' } }),
+    'authServerConfig needs incomingAuth.type oidc',
+  )
+  assert.match(readRefusal({ issuer: 'http://tools.example.com' }), 'https')
+  assert.match(readRefusal({ tokenLifespans: { accessTokenLifespan: '25h' } }), 'must be from 1m to 24h')
+  assert.match(readRefusal({ upstreamProviders: [] }), 'upstreamProviders')
 })
 
 test.run()

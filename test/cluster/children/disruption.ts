@@ -21,9 +21,9 @@ test.after(() => cluster.stop())
 
 test('several pods may lose one at a time, and a single pod may be evicted', async () => {
   apply({ replicas: 2 })
-  const made = await eventually(() => budget(), 'a budget')
-  assert.is(made['maxUnavailable'], 1)
-  assert.is(made['unhealthyPodEvictionPolicy'], 'AlwaysAllow')
+  const created = await eventually(() => budget(), 'a budget')
+  assert.is(created['maxUnavailable'], 1)
+  assert.is(created['unhealthyPodEvictionPolicy'], 'AlwaysAllow')
   apply({ replicas: 1 })
   await eventually(() => budget() === undefined, 'no budget for a single pod')
 })

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../support/folder.ts'
 import { readCorpus } from '../../support/operator/crd-corpus.ts'
 import { porticoProgram } from '../../support/portico-program.ts'
 import { newCluster } from '../support/cluster.ts'
-import { manifest, namespaceOf, yaml } from '../support/manifests.ts'
+import { buildNamespace, manifest, yaml } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 
 const cluster = newCluster()
@@ -43,18 +43,18 @@ test.before(async () => {
   await cluster.install()
   // An operator would create children for hundreds of objects.
   await cluster.stopOperator()
-  cluster.apply(...SPACES.map((space) => namespaceOf(space)))
+  cluster.apply(...SPACES.map((space) => buildNamespace(space)))
 })
 test.after(() => cluster.stop())
 
-const textOf = (namespace: string) => yaml(...objects(namespace))
+const buildYaml = (namespace: string) => yaml(...objects(namespace))
 const apply = (input: string, ...more: string[]) =>
   kubectl(['apply', '-f', '-', ...more], { input })
     .trim()
     .split('\n')
 
 test('a second client-side apply changes nothing', () => {
-  const input = textOf(SPACES[0])
+  const input = buildYaml(SPACES[0])
   const first = apply(input)
   assert.ok(first.length > 100 && first.every((line) => line.endsWith(' created')), first.join('\n'))
   // The last applied, the desired and the live object.
@@ -64,7 +64,7 @@ test('a second client-side apply changes nothing', () => {
 })
 
 test('a second server-side apply changes nothing', () => {
-  const input = textOf(SPACES[1])
+  const input = buildYaml(SPACES[1])
   const generations = () =>
     cluster
       .listMetadata(

@@ -6,19 +6,19 @@ import { buildPath, childResource } from '../../../operator/cluster/kubernetes/r
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
 import { newCluster } from '../support/cluster.ts'
-import { type Edit, editsOf } from '../support/edits.ts'
+import { type Edit, listEdits } from '../support/edits.ts'
 import { gateway, group, manifest, server, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { apply } = cluster
 let api: ApiServer
-/** Whether this file has stopped the controllers. */
+/** True if this file has stopped the controllers. */
 let areStopped = false
 
 const get = (kind: string, name: string) => api.get(childResource(kind), 'default', name)
-const refused = () => cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+const listRefused = () => cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
 
 /** Returns a child without what its controllers, other managers and the API server set. */
 function content({ metadata, ...rest }: KubernetesObject): string {
@@ -59,7 +59,7 @@ async function putBack(kind: string, name: string, before: string, what: string)
 
 const writes = () =>
   cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
-const quiet = () => standsStill(() => writes().length)
+const waitUntilQuiet = () => waitUntilStill(() => writes().length)
 
 const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
 
@@ -84,7 +84,7 @@ test.before(async () => {
       ['statefulset', 'desk'],
     ] as const)
       cluster.patch(kind, `${name}${suffix}-mcp`, { spec: { replicas: 0 } }, { subresource: 'scale' })
-  await quiet()
+  await waitUntilQuiet()
   // The ReplicaSets that each edit would create are left out as well.
   await cluster.plane.stopControllers()
   areStopped = true
@@ -108,22 +108,22 @@ for (const [kind, ...names] of [
   ['RoleBinding', 'desk-mcp'],
 ] as const) {
   test(`${kind}: whatever another manager changes, removes or adds is restored`, async () => {
-    const made = await Promise.all(
+    const created = await Promise.all(
       names.map(async (name, share) => {
         const live = await get(kind, name)
         const before = content(live)
         let count = 0
-        for (const change of editsOf(live).filter((_, at) => at % names.length === share)) {
+        for (const change of listEdits(live).filter((_, at) => at % names.length === share)) {
           if (!(await edit(kind, name, change))) continue
           count += 1
           await putBack(kind, name, before, change.what)
         }
-        await quiet()
-        assert.is(content(await get(kind, name)), before, 'and stays')
+        await waitUntilQuiet()
+        assert.is(content(await get(kind, name)), before, 'and it stays')
         return count
       }),
     )
-    const sum = made.reduce((a, b) => a + b)
+    const sum = created.reduce((a, b) => a + b)
     assert.ok(sum >= 5, `${sum} edits of a ${kind} were possible`)
     console.log(`${kind}: ${sum} edits`)
   })
@@ -131,7 +131,7 @@ for (const [kind, ...names] of [
 
 test('no correction was refused', () => {
   assert.equal(
-    refused().filter(({ code }) => code !== 404 && code !== 409),
+    listRefused().filter(({ code }) => code !== 404 && code !== 409),
     [],
   )
 })

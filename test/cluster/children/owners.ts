@@ -20,14 +20,14 @@ test('a terminating child with a finalizer of others is reported and waited for 
   stage.remove('MCPServer/held')
   await stage.until('Deployment', 'held-mcp', (one) => one.metadata.deletionTimestamp)
   stage.apply(server('held', 'server:2'))
-  await stage.said(
+  await stage.waitForCondition(
     'MCPServer',
     'held',
     'Ready',
     /^False ChildTerminating: .*Deployment "held-mcp" is still being deleted/,
   )
-  await stage.said('MCPServer', 'held', 'Reconciling', /^True ChildTerminating/)
-  const written = stage.counting('held-mcp')
+  await stage.waitForCondition('MCPServer', 'held', 'Reconciling', /^True ChildTerminating/)
+  const written = stage.recordWrites('held-mcp')
   await delay(3_000)
   assert.equal(written(), [])
   assert.is((await stage.get('Deployment', 'held-mcp')).metadata.uid, metadata.uid)
@@ -43,7 +43,7 @@ test('an owner reference that others add to a child is kept, and deleting that o
   const { uid } = stage.plane.read('configmap', 'owner').metadata
   const ownerReferences = [...metadata.ownerReferences, { apiVersion: 'v1', kind: 'ConfigMap', name: 'owner', uid }]
   stage.plane.mergePatch('deployment', 'owned-mcp', { metadata: { ownerReferences } })
-  const written = stage.counting('owned-mcp')
+  const written = stage.recordWrites('owned-mcp')
   // A change that makes the operator write, which shows that it has seen the other manager's change.
   stage.apply(server('owned', 'server:2'))
   const { metadata: now } = await stage.until('Deployment', 'owned-mcp', ({ spec }) =>
@@ -73,7 +73,7 @@ test('fields that another manager takes by force are restored each time', async 
     stage.plane.applyOnServer([theirs], { manager: 'other', force: true })
     await isOurs()
   }
-  await stage.said('MCPServer', 'owned', 'Ready', 'False Progressing')
+  await stage.waitForCondition('MCPServer', 'owned', 'Ready', 'False Progressing')
 })
 
 test.run()

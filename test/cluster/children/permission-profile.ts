@@ -45,8 +45,8 @@ test('a profile in a ConfigMap is followed, and an unusable one changes nothing'
   apply(profile({ allow_host: ['198.51.100.7'] }))
   await eventually(() => JSON.stringify(policy()?.egress)?.includes('198.51.100.7/32'), 'another address')
   apply(profile({ allow_host: ['api.example.com'] }))
-  const says = () => cluster.read('mcpserver', 'web').status.message
-  await eventually(() => says().includes('a NetworkPolicy can’t use names'), 'the condition reports it')
+  const readMessage = () => cluster.read('mcpserver', 'web').status.message
+  await eventually(() => readMessage().includes('a NetworkPolicy can’t use names'), 'the condition reports it')
   assert.ok(JSON.stringify(policy()?.egress).includes('198.51.100.7/32'), 'the last good policy stays')
 })
 

@@ -1,7 +1,7 @@
 /** Checks that Services lead to the proxy, by EndpointSlices, if users name their ports as we name ours. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { given } from '../../support/given.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
@@ -46,7 +46,7 @@ const portsBehind = (name: string) =>
   }, `endpoints of ${name}`)
 
 /** Gives the pod of a workload an address, as a kubelet does. */
-async function addressed(name: string, address: string): Promise<void> {
+async function expectAddress(name: string, address: string): Promise<void> {
   const pod = await eventually(() => stage.podsWith(`app.kubernetes.io/instance=${name}`)[0], `a pod of ${name}`)
   const patch = { status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } }
   stage.plane.patch('pod', pod.metadata.name, patch, { subresource: 'status' })
@@ -64,9 +64,9 @@ test.after(async () => {
 test('the Service leads to the proxy, whatever the user’s ports are called', async () => {
   stage.apply(...Object.values(manifests))
   for (const [at, name] of Object.keys(manifests).entries()) {
-    await addressed(name, `10.1.1.${at + 1}`)
+    await expectAddress(name, `10.1.1.${at + 1}`)
     assert.equal(await portsBehind(name), [14_483], name)
-    await stage.said('MCPServer', name, 'PortNameTaken', /^True PortNameTaken: .*\/ports\/0\/name/)
+    await stage.waitForCondition('MCPServer', name, 'PortNameTaken', /^True PortNameTaken: .*\/ports\/0\/name/)
   }
 })
 
@@ -75,7 +75,7 @@ test('a port number of the proxy in a template is refused and changes nothing; a
   const { podTemplateSpec: _, ...plain } = manifests.another.spec
   const taken = template({ containers: [{ name: 'mcp', ports: port('web', 14_483) }] })
   stage.apply({ ...manifests.another, spec: { ...plain, ...taken } })
-  await stage.said(
+  await stage.waitForCondition(
     'MCPServer',
     'another',
     'Ready',
@@ -83,10 +83,10 @@ test('a port number of the proxy in a template is refused and changes nothing; a
   )
   assert.equal((await stage.get('Deployment', 'another-mcp')).spec, spec)
   stage.apply({ ...manifests.another, spec: plain })
-  await stage.said('MCPServer', 'another', 'PortNameTaken', /^$/)
+  await stage.waitForCondition('MCPServer', 'another', 'PortNameTaken', /^$/)
   const { template: pod } = (await stage.until('Deployment', 'another-mcp', ({ metadata }) => metadata.generation > 1))
     .spec
-  assert.is(given(pod.spec.containers[0]).ports.length, 1)
+  assert.is(unwrap(pod.spec.containers[0]).ports.length, 1)
 })
 
 test.run()

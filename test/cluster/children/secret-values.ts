@@ -29,14 +29,14 @@ interface Rollout {
   readonly generation: number
   readonly revision: string
 }
-function rolloutOf(name: string): Rollout {
+function readRollout(name: string): Rollout {
   const { metadata, spec } = cluster.read('Deployment', `${name}-mcp`)
   return { generation: metadata.generation, revision: spec.template.metadata.annotations[REVISION] ?? '' }
 }
 /** Waits until a server has a new revision, and returns it. */
-const rolled = (name: string, { revision }: Rollout) =>
+const waitForRollout = (name: string, { revision }: Rollout) =>
   eventually(() => {
-    const now = rolloutOf(name)
+    const now = readRollout(name)
     return now.revision !== revision && now
   }, `${name} is rolled`)
 
@@ -47,37 +47,37 @@ test('only the servers that use a value are rolled when it changes', async () =>
   secret({ one: 'a', two: 'b', other: 'c' })
   apply(...NAMES.map(server))
   const [one, two] = await eventually(() => {
-    const found = NAMES.map(rolloutOf) as [Rollout, Rollout]
+    const found = NAMES.map(readRollout) as [Rollout, Rollout]
     return found.every(({ revision }) => revision !== '') && found
   }, 'both run')
   secret({ one: 'a', two: 'b', other: 'd' }, { labels: { team: 'x' }, annotations: { 'example.com/note': '1' } })
   secret({ one: 'a', two: 'b', more: 'e' })
   secret({ one: 'changed', two: 'b' })
-  assert.is((await rolled('one', one)).generation, one.generation + 1, 'for the value alone')
-  assert.equal(rolloutOf('two'), two)
+  assert.is((await waitForRollout('one', one)).generation, one.generation + 1, 'for the value alone')
+  assert.equal(readRollout('two'), two)
 })
 
 test('a restart of the operator rolls nothing, even if metadata changed meanwhile', async () => {
-  const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
+  const [one, two] = NAMES.map(readRollout) as [Rollout, Rollout]
   await cluster.operator.stop()
   cluster.mergePatch('secret', 'shared', { metadata: { annotations: { 'example.com/note': 'while-it-was-down' } } })
   await cluster.startOperator()
   secret({ one: 'changed', two: 'again' })
-  assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')
-  assert.equal(rolloutOf('one'), one)
+  assert.is((await waitForRollout('two', two)).generation, two.generation + 1, 'for the value alone')
+  assert.equal(readRollout('one'), one)
 })
 
 test('revisions are keyed by a Secret of the operator, and equal values have different revisions in different places', async () => {
   const { data } = cluster.read('Secret', 'portico-operator-revisions', SYSTEM)
   assert.is(Buffer.from(data['key'] ?? '', 'base64').length, 32)
   secret({ one: 'same', two: 'same' })
-  const before = rolloutOf('two')
-  await rolled('two', before)
-  assert.is.not(rolloutOf('one').revision, rolloutOf('two').revision)
+  const before = readRollout('two')
+  await waitForRollout('two', before)
+  assert.is.not(readRollout('one').revision, readRollout('two').revision)
 })
 
 test('a Secret that is recreated with the same value, or becomes immutable, rolls nothing', async () => {
-  const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
+  const [one, two] = NAMES.map(readRollout) as [Rollout, Rollout]
   const reason = () => cluster.condition('MCPServer', 'one', 'Ready')?.reason
   cluster.remove('secret', 'shared')
   await eventually(() => reason() === 'SecretNotFound', 'the Secret is missing')
@@ -87,8 +87,8 @@ test('a Secret that is recreated with the same value, or becomes immutable, roll
   // After a change that does roll the pods, the operator has seen everything before it.
   cluster.remove('secret', 'shared')
   secret({ one: 'same', two: 'changed' })
-  assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')
-  assert.equal(rolloutOf('one'), one)
+  assert.is((await waitForRollout('two', two)).generation, two.generation + 1, 'for the value alone')
+  assert.equal(readRollout('one'), one)
 })
 
 test.run()

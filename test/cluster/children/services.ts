@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, type Manifest, manifest, proxy, server } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { condition } = cluster
@@ -18,12 +18,12 @@ const apply = (more: object) => cluster.apply(web(more))
 const patch = (spec: object) => cluster.mergePatch('service', 'mcp-web', { spec })
 const writes = () =>
   cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases').length
-const quiet = () => standsStill(writes)
+const waitUntilQuiet = () => waitUntilStill(writes)
 /** Waits until the operator has applied a change of the test's own to the Service. */
-async function reconciled(port: number, more: object): Promise<void> {
+async function waitForService(port: number, more: object): Promise<void> {
   apply({ proxyPort: port, ...more })
   await eventually(() => service().ports[0].port === port, `the Service has port ${port}`)
-  await quiet()
+  await waitUntilQuiet()
 }
 
 const balanced = {
@@ -62,7 +62,7 @@ test('every kind with pods copies the Service fields to its Service', async () =
 })
 
 test('a changed field is restored and a removed one is cleared, except for the class, which is immutable', async () => {
-  await quiet()
+  await waitUntilQuiet()
   patch({ externalTrafficPolicy: 'Cluster', loadBalancerSourceRanges: ['198.51.100.0/24'] })
   await eventually(
     () =>
@@ -81,11 +81,11 @@ test('a refused change of the class is reported, the Service stays, and deleting
   const { uid } = cluster.read('service', 'mcp-web').metadata
   const other = { serviceType: 'LoadBalancer', service: { loadBalancerClass: 'example.com/outer' } }
   apply(other)
-  const told = await eventually(() => {
+  const message = await eventually(() => {
     const ready = condition('mcpserver', 'web', 'Ready')
     return ready?.reason === 'ChildRefused' && ready.message
   }, 'it is refused')
-  assert.match(told, /Service "mcp-web" is refused: .*loadBalancerClass.*may not change once set/)
+  assert.match(message, /Service "mcp-web" is refused: .*loadBalancerClass.*may not change once set/)
   assert.is(cluster.read('service', 'mcp-web').metadata.uid, uid)
   cluster.remove('service', 'mcp-web')
   await eventually(
@@ -102,15 +102,15 @@ test('fields that others set and the spec does not are kept, also when the type 
   await eventually(() => service().type === 'LoadBalancer', 'a balancer')
   const byHand = { externalTrafficPolicy: 'Local', loadBalancerSourceRanges: ['192.0.2.0/24'] }
   patch(byHand)
-  await quiet()
-  await reconciled(8081, { serviceType: 'LoadBalancer' })
+  await waitUntilQuiet()
+  await waitForService(8081, { serviceType: 'LoadBalancer' })
   assert.is(service().externalTrafficPolicy, 'Local')
   assert.equal(service().loadBalancerSourceRanges, ['192.0.2.0/24'])
-  await reconciled(8082, { serviceType: 'NodePort' })
+  await waitForService(8082, { serviceType: 'NodePort' })
   assert.is(service().type, 'NodePort', 'ranges of a balancer don’t hinder it')
   assert.is(service().externalTrafficPolicy, 'Local')
   assert.is(service().loadBalancerSourceRanges, undefined)
-  await reconciled(8083, {})
+  await waitForService(8083, {})
   assert.is(service().type, 'ClusterIP')
   assert.is(service().externalTrafficPolicy, undefined)
 })

@@ -12,7 +12,7 @@ import { serveAdmission } from '../../../cli/operator/admission.ts'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import { buildPath } from '../../../operator/cluster/kubernetes/resource.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { type InstalledWebhook, installWebhook, WEBHOOK, WEBHOOK_SERVICE } from '../support/admission.ts'
 import { kubernetes } from '../support/binary.ts'
@@ -31,7 +31,7 @@ const { kubectl } = cluster
 let webhook: InstalledWebhook
 
 /** Returns kubectl's standard error, which has the warnings. Asynchronous, because some servers run in this process. */
-async function said(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
+async function runKubectl(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
   const [program, ...leading] = kubernetes()('kubectl')
   const files = manifests.length > 0 ? ['-f', '-'] : []
   const child = spawn(program, [...leading, '--kubeconfig', cluster.plane.kubeconfig, ...args, ...files])
@@ -41,22 +41,22 @@ async function said(args: readonly string[], ...manifests: Manifest[]): Promise<
   assert.is(code, 0, stderr)
   return stderr
 }
-const applied = (...manifests: Manifest[]) => said(['apply'], ...manifests)
+const applyManifests = (...manifests: Manifest[]) => runKubectl(['apply'], ...manifests)
 
 /** Returns the warning header of the API server, without storing the object; faster than starting a kubectl. */
-const warningsOf = (object: Manifest) =>
+const readWarnings = (object: Manifest) =>
   new Promise<string>((resolve, reject) => {
     const path = buildPath(resourceNamed(object.kind), 'default', object.metadata.name)
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/apply-patch+yaml' }
     const options = { method: 'PATCH', headers, rejectUnauthorized: false }
     const url = `${cluster.plane.server}${path}?dryRun=All&fieldManager=kubectl`
-    const asked = request(url, options, (response) => {
+    const outgoing = request(url, options, (response) => {
       response.resume()
       if ((response.statusCode ?? 500) < 300) resolve(String(response.headers['warning'] ?? ''))
       else reject(new Error(`${response.statusCode} for ${path}`))
     })
-    asked.on('error', reject)
-    asked.end(JSON.stringify(object))
+    outgoing.on('error', reject)
+    outgoing.end(JSON.stringify(object))
   })
 const configuration = () => cluster.read('validatingwebhookconfiguration', NAME)
 const secret = (): Record<string, string> => cluster.read('secret', SECRET, SYSTEM).data ?? {}
@@ -92,21 +92,21 @@ const refusal = (at: number, ca: string) =>
 
 const status = (path: string, body: string) =>
   new Promise<number | undefined>((resolve, reject) => {
-    const asked = request(
+    const outgoing = request(
       { host: '127.0.0.1', port: webhook.port, path, method: 'POST', rejectUnauthorized: false },
       (response) => {
         response.resume()
         resolve(response.statusCode)
       },
     )
-    asked.on('error', reject)
-    asked.end(body)
+    outgoing.on('error', reject)
+    outgoing.end(body)
   })
 
 /** Waits until the API server uses the new certificate. */
 const warns = () =>
   eventually(
-    async () => /Warning: /.test(await said(['apply', '--dry-run=server'], proxy('probe', 'nowhere'))),
+    async () => /Warning: /.test(await runKubectl(['apply', '--dry-run=server'], proxy('probe', 'nowhere'))),
     'a warning',
   )
 
@@ -121,14 +121,14 @@ test('an object that refers to a missing one is accepted with a warning, in a dr
   await warns()
   const crm = proxy('crm', 'corp')
   const warning = /Warning: MCPRemoteProxy "crm": MCPOIDCConfig "corp" is missing\n/
-  assert.match(await said(['apply', '--dry-run=server'], crm), warning)
+  assert.match(await runKubectl(['apply', '--dry-run=server'], crm), warning)
   assert.not(cluster.exists('mcprp', 'crm'))
-  const stderr = await applied(crm)
+  const stderr = await applyManifests(crm)
   assert.match(stderr, warning)
   assert.match(stderr, 'Warning: MCPRemoteProxy "crm" takes effect once that is there\n')
   assert.ok(cluster.exists('mcprp', 'crm'))
   assert.match(
-    await said(['apply'], server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })),
+    await runKubectl(['apply'], server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })),
     /Secret "vault" is missing/,
   )
 })
@@ -139,8 +139,8 @@ test('an object that names a provider nobody logs in at is accepted with a warni
     type: 'upstreamInject',
     upstreamInject: { providerName: 'github' },
   })
-  assert.is(await applied(oidc, inject), '')
-  const stderr = await applied({
+  assert.is(await applyManifests(oidc, inject), '')
+  const stderr = await applyManifests({
     ...proxy('repo', 'idp'),
     spec: { ...proxy('repo', 'idp').spec, externalAuthConfigRef: { name: 'inject' } },
   })
@@ -172,9 +172,9 @@ test('there is no warning for valid objects, nor for references to objects earli
     const files = server(name, { groupRef: { name } })
     const front = gateway(name, name)
     front.spec['groupRef'] = { name }
-    return (await applied(telemetry(name), group(name), files, front)) === ''
+    return (await applyManifests(telemetry(name), group(name), files, front)) === ''
   }, 'no warning')
-  await applied(telemetry('main'), group(), gateway('front', 'main'))
+  await applyManifests(telemetry('main'), group(), gateway('front', 'main'))
   const vault = {
     apiVersion: 'v1',
     kind: 'Secret',
@@ -182,11 +182,11 @@ test('there is no warning for valid objects, nor for references to objects earli
     stringData: { k: 'v' },
   }
   const tokens = server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })
-  await applied(vault as never)
-  await eventually(async () => (await said(['apply', '--dry-run=server'], tokens)) === '', 'the Secret is known')
-  assert.is(await applied(tokens), '')
+  await applyManifests(vault as never)
+  await eventually(async () => (await runKubectl(['apply', '--dry-run=server'], tokens)) === '', 'the Secret is known')
+  assert.is(await applyManifests(tokens), '')
   const otherKey = server('tokens', { secrets: [{ name: 'vault', key: 'other', targetEnvName: 'K' }] })
-  assert.match(await applied(otherKey), /Secret "vault" has no key "other"/)
+  assert.match(await applyManifests(otherKey), /Secret "vault" has no key "other"/)
 })
 
 test('deleting a config warns of the objects that use it', async () => {
@@ -194,10 +194,10 @@ test('deleting a config warns of the objects that use it', async () => {
     () => cluster.read('mcpotel', 'main').metadata.finalizers?.includes('portico.dev/in-use'),
     'the config is held',
   )
-  const stderr = await said(['delete', '--wait=false', 'mcpotel', 'main'])
+  const stderr = await runKubectl(['delete', '--wait=false', 'mcpotel', 'main'])
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main" is deleted when no object refers to it any more\n')
-  assert.is(await said(['delete', 'vmcp', 'front']), '')
+  assert.is(await runKubectl(['delete', 'vmcp', 'front']), '')
   await eventually(() => !cluster.exists('mcpotel', 'main'), 'the config is gone')
 })
 
@@ -245,17 +245,17 @@ test('a caller that does not know the path learns nothing, not even with a body 
 
 test('objects are accepted while no operator runs', async () => {
   await cluster.operator.stop()
-  assert.is(await applied(proxy('unwatched', 'nowhere')), '')
+  assert.is(await applyManifests(proxy('unwatched', 'nowhere')), '')
   assert.ok(cluster.exists('mcprp', 'unwatched'))
 })
 
 test('the operator may write its own Secret and configuration, and no others', () => {
-  const can = (verb: string, what: string) => {
+  const isAllowed = (verb: string, what: string) => {
     const [kind = '', name] = what.split('/')
     return cluster.may(OPERATOR_USER, verb, kind, { namespace: SYSTEM, ...(name === undefined ? {} : { name }) })
   }
-  assert.ok(can('update', `secret/${SECRET}`))
-  assert.ok(can('patch', `validatingwebhookconfiguration/${NAME}`))
+  assert.ok(isAllowed('update', `secret/${SECRET}`))
+  assert.ok(isAllowed('patch', `validatingwebhookconfiguration/${NAME}`))
   for (const [verb, what] of [
     ['update', 'secret/other'],
     ['create', 'secrets'],
@@ -264,14 +264,14 @@ test('the operator may write its own Secret and configuration, and no others', (
     ['create', 'validatingwebhookconfigurations'],
     ['list', 'validatingwebhookconfigurations'],
   ] as const)
-    assert.not(can(verb, what), `${verb} ${what}`)
+    assert.not(isAllowed(verb, what), `${verb} ${what}`)
 })
 
 test('two operators fill an empty Secret once and renew an expiring certificate while every request is answered', async () => {
   cluster.patch('secret', SECRET, [{ op: 'remove', path: '/data' }], { namespace: SYSTEM, type: 'json' })
   const times = { lifetime: 3_600_000, settle: 10_000, check: 100, retry: 100 }
   const config = loadKubeConfig(operatorKubeconfig(cluster.plane))
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   const reviewer = {
     async review(body: unknown) {
       const { request } = body as { request: { uid: string } }
@@ -279,10 +279,10 @@ test('two operators fill an empty Secret once and renew an expiring certificate 
       return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response } as const
     },
   }
-  const isSeen = async () => (await warningsOf(group('probe'))).includes('"seen"')
+  const isSeen = async () => (await readWarnings(group('probe'))).includes('"seen"')
   // The fake clock advances in steps, so that the machine's speed does not decide what happens between two looks.
   let clock = Date.now()
-  const now = () => clock
+  const readClock = () => clock
   const ports = [webhook.port, await freePort()] as const
   const replicas = ports.map((at) =>
     serveAdmission({
@@ -294,7 +294,7 @@ test('two operators fill an empty Secret once and renew an expiring certificate 
       address: `127.0.0.1:${at}`,
       log,
       times,
-      now,
+      now: readClock,
     }),
   )
   try {
@@ -305,22 +305,22 @@ test('two operators fill an empty Secret once and renew an expiring certificate 
     await eventually(isSeen, 'the new authority is trusted')
     clock += times.lifetime * 0.7
     const refused: unknown[] = []
-    const look = async () => {
+    const readState = async () => {
       // A reader may have read the configuration a moment ago.
       const trust = Buffer.from(configuration().webhooks[0].clientConfig.caBundle, 'base64').toString()
       for (const at of ports) refused.push(...(await refusal(at, trust)))
       if (!(await isSeen())) refused.push('without a warning')
       return { trusted: trust.split('BEGIN').length - 1, served: await Promise.all(ports.map(certificateAt)) }
     }
-    await eventually(async () => (await look()).trusted === 2, 'the next one is trusted')
+    await eventually(async () => (await readState()).trusted === 2, 'the next one is trusted')
     // The API server needs a moment to notice it.
-    const heard = performance.now() + times.settle
+    const settledAt = performance.now() + times.settle
     await eventually(async () => {
-      assert.equal((await look()).served, [first, first], 'the first one is served until it has')
-      return performance.now() > heard
+      assert.equal((await readState()).served, [first, first], 'the first one is served until it has')
+      return performance.now() > settledAt
     }, 'it has')
     clock += times.settle
-    await eventually(async () => !(await look()).served.includes(first), 'both serve the next one')
+    await eventually(async () => !(await readState()).served.includes(first), 'both serve the next one')
     assert.equal(refused, [])
     assert.ok(secret()['previous-tls.crt'])
     assert.ok(await isSeen(), 'and the API server trusts it')

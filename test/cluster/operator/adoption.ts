@@ -5,12 +5,12 @@ import { kubernetes, minorVersion } from '../support/binary.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { apply, condition, exists, kubectl, read } = cluster
 
-const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
+const findReady = (kind: string, name: string) => condition(kind, name, 'Ready')
 const writes = () =>
   cluster
     .written()
@@ -18,7 +18,7 @@ const writes = () =>
 const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: object) =>
   cluster.patch(kind, name, patch, { subresource: 'status', type })
 
-const quiet = () => standsStill(() => writes().length)
+const waitUntilQuiet = () => waitUntilStill(() => writes().length)
 
 const CHILDREN = [
   ['deployment', 'front-vmcp'],
@@ -33,7 +33,7 @@ test.before(async () => {
   await cluster.start()
   apply(group(), telemetry('main'), gateway('front', 'main'), stdio())
   await eventually(() => exists('deployment', 'front-vmcp') && exists('statefulset', 'desk-mcp'), 'children')
-  await quiet()
+  await waitUntilQuiet()
 })
 
 test.after(() => cluster.stop())
@@ -61,7 +61,7 @@ test('a new object of the same name adopts the children that `kubectl delete --c
     )
     assert.is(read(kind, name).metadata.uid, before.get(`${kind}/${name}`), 'the very same object')
   }
-  assert.is.not(ready('vmcp', 'front')?.reason, 'NameTaken')
+  assert.is.not(findReady('vmcp', 'front')?.reason, 'NameTaken')
 })
 
 test('an orphaned child that is no longer wanted is deleted', async () => {
@@ -89,7 +89,7 @@ test('an object with our labels that our field manager has not made is somebody 
   }
   cluster.create(theirs)
   apply(gateway('other'))
-  await eventually(() => ready('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
+  await eventually(() => findReady('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
   assert.equal(read('configmap', 'other-vmcp-config').data, { mine: 'yes' })
   await cluster.removeAndWait('vmcp', ['other'])
 })
@@ -108,8 +108,8 @@ test('an object of somebody else that no watch shows is left alone, and the othe
   cluster.create(theirs)
   const { uid } = read('deployment', 'held-vmcp').metadata
   apply(gateway('held'))
-  await eventually(() => ready('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
-  assert.match(ready('vmcp', 'held')?.message ?? '', 'Deployment "held-vmcp" belongs to somebody else')
+  await eventually(() => findReady('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
+  assert.match(findReady('vmcp', 'held')?.message ?? '', 'Deployment "held-vmcp" belongs to somebody else')
   const others = [
     ['service', 'vmcp-held'],
     ['configmap', 'held-vmcp-config'],
@@ -117,10 +117,10 @@ test('an object of somebody else that no watch shows is left alone, and the othe
   ] as const
   const areGone = () => others.every(([kind, name]) => !exists(kind, name))
   await eventually(areGone, 'what was created before it goes')
-  await quiet()
+  await waitUntilQuiet()
   const before = writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length
   await delay(2_000)
-  assert.ok(areGone(), 'it is not tried again in vain')
+  assert.ok(areGone(), 'it is not tried again without need')
   assert.is(writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length, before)
   assert.equal(read('deployment', 'held-vmcp').spec.selector, theirs.spec.selector)
   assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
@@ -145,7 +145,7 @@ test('a child that `kubectl replace` has overwritten is fully restored', async (
 test('a child with a wrong immutable field is recreated', async () => {
   // An operator is not running, and this object has everything that makes it the operator's own.
   await cluster.operator.stop()
-  const instead = async (kind: string, name: string, spec: object) => {
+  const replaceChild = async (kind: string, name: string, spec: object) => {
     const { metadata, ...live } = read(kind, name)
     const { labels, annotations, ownerReferences } = metadata
     await cluster.removeAndWait(kind, [name])
@@ -155,8 +155,8 @@ test('a child with a wrong immutable field is recreated', async () => {
   }
   const theirs = { app: 'theirs' }
   const { template } = read('deployment', 'front-vmcp').spec
-  await instead('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
-  await instead('deployment', 'front-vmcp', {
+  await replaceChild('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
+  await replaceChild('deployment', 'front-vmcp', {
     selector: { matchLabels: theirs },
     template: { ...template, metadata: { labels: theirs } },
   })
@@ -178,7 +178,7 @@ const isControlled = (name: string) => {
 
 test('edits of a status are reverted', async () => {
   await eventually(() => isControlled('front-vmcp'), 'the Deployment that was made anew')
-  await quiet()
+  await waitUntilQuiet()
   const forged = { kind: 'MCPServer', name: 'forged' }
   const stalled = {
     type: 'Stalled',
@@ -261,7 +261,7 @@ test('the operator does not fight an admission policy that changes each of its w
     'a new Deployment has the change',
   )
   await eventually(() => isControlled('front-vmcp') && isControlled('meshed-vmcp'), 'the Deployments')
-  await quiet()
+  await waitUntilQuiet()
   const before = writes().length
   // A change of the child makes the operator reconcile it.
   for (const name of ['front', 'meshed'])
@@ -303,16 +303,16 @@ test('if a policy refuses our finalizer, the status says so, users are served, a
     }
   }, 'the policy is in force')
   apply(group('held'), gateway('holding', undefined, 'held'))
-  await eventually(() => ready('mcpg', 'held')?.reason === 'FinalizerRefused', 'FinalizerRefused')
+  await eventually(() => findReady('mcpg', 'held')?.reason === 'FinalizerRefused', 'FinalizerRefused')
   assert.match(
-    ready('mcpg', 'held')?.message ?? '',
+    findReady('mcpg', 'held')?.message ?? '',
     /^the finalizer portico\.dev\/in-use can’t be set: .*pipeline changes/,
   )
   await eventually(() => exists('deployment', 'holding-vmcp'), 'the gateway that refers to it is served')
   for (const kind of ['validatingadmissionpolicybinding', 'validatingadmissionpolicy'])
     await cluster.removeAndWait(kind, ['pipeline'])
   await eventually(() => read('mcpg', 'held').metadata.finalizers?.length === 1, 'the finalizer comes', 180_000)
-  await eventually(() => ready('mcpg', 'held')?.status === 'True', 'Ready')
+  await eventually(() => findReady('mcpg', 'held')?.status === 'True', 'Ready')
 })
 
 test('a write that keeps being refused is reported once and retried ever less often', async () => {
@@ -326,8 +326,8 @@ test('a write that keeps being refused is reported once and retried ever less of
   await eventually(() => read('quota', 'no-services').status?.['hard'] !== undefined, 'the quota is in force')
   const before = writes().length
   apply(gateway('refused'))
-  await eventually(() => ready('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
-  assert.match(ready('vmcp', 'refused')?.message ?? '', 'exceeded quota: no-services')
+  await eventually(() => findReady('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
+  assert.match(findReady('vmcp', 'refused')?.message ?? '', 'exceeded quota: no-services')
   // Other changes reconcile the workload meanwhile.
   for (let edit = 0; edit < 40; edit++) {
     cluster.mergePatch('vmcp', 'refused', { metadata: { annotations: { 'example.com/edit': `${edit}` } } })
@@ -343,11 +343,11 @@ test('a write that keeps being refused is reported once and retried ever less of
 
 test('a status that the CRD refuses is reported, and written once the CRD accepts it', async () => {
   const name = 'mcpgroups.portico.dev'
-  const bound = (maxItems: number) => {
+  const setBound = (maxItems: number) => {
     const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'
     cluster.patch('crd', name, [{ op: 'replace', path, value: maxItems }], { type: 'json' })
   }
-  bound(0)
+  setBound(0)
   const before = cluster.plane.writes().length
   const refusals = () =>
     cluster.plane
@@ -364,7 +364,7 @@ test('a status that the CRD refuses is reported, and written once the CRD accept
     apply(member)
     const outcome = await eventually(() => {
       const { status } = read('mcpg', 'tools')
-      return ready('mcpg', 'tools')?.reason === 'StatusRefused'
+      return findReady('mcpg', 'tools')?.reason === 'StatusRefused'
         ? 'refused'
         : status?.servers?.includes('member') && 'taken'
     }, 'the list is refused or taken')
@@ -373,14 +373,14 @@ test('a status that the CRD refuses is reported, and written once the CRD accept
     await eventually(() => !read('mcpg', 'tools').status?.servers?.includes('member'), 'the list is empty again')
     return false
   }, 'StatusRefused')
-  const told = refusals().length
+  const refusalsBefore = refusals().length
   for (let edit = 0; edit < 10; edit++) {
     apply({ ...member, metadata: { ...member.metadata, annotations: { edit: `${edit}` } } as never })
     await delay(200)
   }
-  assert.ok(refusals().length <= told + 5, `${refusals().length} refusals`)
+  assert.ok(refusals().length <= refusalsBefore + 5, `${refusals().length} refusals`)
   assert.not(cluster.operator.exited)
-  bound(10_000)
+  setBound(10_000)
   await eventually(
     () => read('mcpg', 'tools').status?.servers?.includes('member'),
     'the member is in the list',

@@ -8,16 +8,16 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { serveConsole } from '../../../console/serve.ts'
 import { eventually } from '../../support/eventually.ts'
-import { orFail } from '../../support/or-fail.ts'
+import { endFileOnError } from '../../support/or-fail.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
-import { gateway, group, namespaceOf, serviceAccount } from '../support/manifests.ts'
+import { buildNamespace, gateway, group, serviceAccount } from '../support/manifests.ts'
 
 const SHIPPED = join(import.meta.dirname, '../../../operator/deploy/console/console.yaml')
 
 const cluster = newCluster()
 let plane: ControlPlane
-/** Whether the console's own manifest is applied. */
+/** True once the console's own manifest is applied. */
 let isShipped = false
 let served: Awaited<ReturnType<typeof serveConsole>>
 let second: Awaited<ReturnType<typeof serveConsole>>
@@ -37,14 +37,14 @@ const common = (keys: string) =>
   `publicUrl: http://127.0.0.1:4480\nsession: {keyFiles: [${keys}]}\nkubernetes: {server: "${plane.server}", caFile: ${caFile}}\n`
 
 const RBAC = { apiGroup: 'rbac.authorization.k8s.io' }
-const roleOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, rule: object) => ({
+const buildRole = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, rule: object) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind,
   metadata: { name, namespace },
   rules: [rule],
 })
 /** Binds a role to an account, in one namespace or, if none is given, in all of them. */
-const bindingOf = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, account: string) => ({
+const buildBinding = (kind: 'Role' | 'ClusterRole', name: string, namespace: string | undefined, account: string) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding',
   metadata: { name, namespace },
@@ -65,16 +65,16 @@ test.before(async () => {
     ['team-b', 'bob'],
   ] as const)
     plane.apply(
-      namespaceOf(space),
+      buildNamespace(space),
       serviceAccount(user, space),
-      roleOf('Role', 'viewer', space, { apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }),
-      bindingOf('Role', 'viewer', space, user),
+      buildRole('Role', 'viewer', space, { apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }),
+      buildBinding('Role', 'viewer', space, user),
       inSpace(group('all'), space),
       inSpace(gateway(`gateway-of-${space}`, undefined, 'all'), space),
     )
   plane.apply(
-    roleOf('ClusterRole', 'names', undefined, { apiGroups: [''], resources: ['namespaces'], verbs: ['list'] }),
-    bindingOf('ClusterRole', 'names', undefined, 'ada'),
+    buildRole('ClusterRole', 'names', undefined, { apiGroups: [''], resources: ['namespaces'], verbs: ['list'] }),
+    buildBinding('ClusterRole', 'names', undefined, 'ada'),
   )
   writeFileSync(join(plane.directory, 'key'), key)
   writeFileSync(join(plane.directory, 'other'), otherKey)
@@ -90,7 +90,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-const tokenOf = (space: string, user: string) => plane.token(user, space)
+const mintToken = (space: string, user: string) => plane.token(user, space)
 const ORIGIN = 'http://127.0.0.1:4480'
 
 async function logIn(token: string, to = '/') {
@@ -112,17 +112,17 @@ const names = async (cookie: string, url?: string) =>
   )
 
 test('a viewer sees what the role allows, and how many namespaces are left out', async () => {
-  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  const { cookie } = await logIn(mintToken('team-a', 'ada'))
   assert.equal(await names(cookie), ['gateway-of-team-a'])
   const page = await (await fetch(`${served.url}/`, { headers: { cookie } })).text()
   assert.match(page, /\d+ of \d+ namespaces can’t be read by you/)
   assert.is((await get('/ns/team-b/vmcp/gateway-of-team-b', cookie)).status, 404)
   assert.match(page, 'system:serviceaccount:team-a:ada')
-  assert.not.match(page, tokenOf('team-a', 'ada').slice(0, 40))
+  assert.not.match(page, mintToken('team-a', 'ada').slice(0, 40))
 })
 
 test('a viewer who may not list namespaces can type them', async () => {
-  const { cookie } = await logIn(tokenOf('team-b', 'bob'))
+  const { cookie } = await logIn(mintToken('team-b', 'bob'))
   assert.equal(await names(cookie), [])
   assert.match(await (await fetch(`${served.url}/`, { headers: { cookie } })).text(), 'You may not list namespaces')
   const answer = await fetch(`${served.url}/namespaces?names=team-b,kube-system,%3Cimg%3E`, {
@@ -138,11 +138,11 @@ test('a viewer who may not list namespaces can type them', async () => {
 })
 
 test('requests of two viewers in turn never mix', async () => {
-  const ada = (await logIn(tokenOf('team-a', 'ada'))).cookie
-  const bob = (await logIn(tokenOf('team-b', 'bob'))).cookie
+  const ada = (await logIn(mintToken('team-a', 'ada'))).cookie
+  const bob = (await logIn(mintToken('team-b', 'bob'))).cookie
   for (let times = 0; times < 10; times++) {
-    const asked = Array.from({ length: 100 }, (_, index) => names(index % 2 === 0 ? ada : bob))
-    for (const [index, found] of (await Promise.all(asked)).entries())
+    const requests = Array.from({ length: 100 }, (_, index) => names(index % 2 === 0 ? ada : bob))
+    for (const [index, found] of (await Promise.all(requests)).entries())
       assert.equal(found, index % 2 === 0 ? ['gateway-of-team-a'] : [])
   }
 })
@@ -151,7 +151,7 @@ test('a token that the cluster refuses gets a page of its own, and a changed coo
   const { answer } = await logIn('eyJhbGciOiJub25lIn0.e30.x')
   assert.is(answer.status, 401, await answer.clone().text())
   assert.match(await answer.text(), 'does not accept this token')
-  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  const { cookie } = await logIn(mintToken('team-a', 'ada'))
   const at = cookie.length - 20
   const changed = cookie.slice(0, at) + (cookie[at] === 'A' ? 'B' : 'A') + cookie.slice(at + 1)
   const refused = await fetch(`${served.url}/workloads?q=x`, { headers: { cookie: changed }, redirect: 'manual' })
@@ -163,12 +163,12 @@ test('a token that the cluster refuses gets a page of its own, and a changed coo
 })
 
 test('another replica serves the session, also one with a newer key', async () => {
-  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  const { cookie } = await logIn(mintToken('team-a', 'ada'))
   assert.equal(await names(cookie, second.url), ['gateway-of-team-a'])
 })
 
 test('a login ends at a path of the console, whatever the link says', async () => {
-  const token = tokenOf('team-a', 'ada')
+  const token = mintToken('team-a', 'ada')
   for (const to of [
     '//evil.example',
     '/\\evil.example',
@@ -184,7 +184,7 @@ test('a login ends at a path of the console, whatever the link says', async () =
 })
 
 test('a token in a header counts only from a trusted proxy', async () => {
-  const token = tokenOf('team-a', 'ada')
+  const token = mintToken('team-a', 'ada')
   const headers = { 'x-forwarded-id-token': token, accept: 'application/json' }
   const trusting = await serve('three', `${common('key')}login: {proxy: {trustedProxies: [127.0.0.0/8]}}\n`)
   const wary = await serve('four', `${common('key')}login: {proxy: {trustedProxies: [10.0.0.0/8]}}\n`)
@@ -199,19 +199,19 @@ test('a token in a header counts only from a trusted proxy', async () => {
 })
 
 test('every request at the API server is the viewer’s own, and none asks for a Secret', () => {
-  const asked = plane.requests().filter(({ agent }) => agent === 'portico-console')
+  const requests = plane.requests().filter(({ agent }) => agent === 'portico-console')
   for (const viewer of VIEWERS)
     assert.ok(
-      asked.some(({ resource, user }) => resource === 'virtualmcpservers' && user === viewer),
+      requests.some(({ resource, user }) => resource === 'virtualmcpservers' && user === viewer),
       viewer,
     )
   // A request whose token is refused has no user.
   assert.equal(
-    asked.filter(({ user, code }) => !VIEWERS.includes(user) && code !== 401),
+    requests.filter(({ user, code }) => !VIEWERS.includes(user) && code !== 401),
     [],
   )
   assert.equal(
-    asked.filter(({ resource }) => resource === 'secrets'),
+    requests.filter(({ resource }) => resource === 'secrets'),
     [],
   )
 })
@@ -219,13 +219,13 @@ test('every request at the API server is the viewer’s own, and none asks for a
 test('the shipped viewer role allows reports and explanations, and usage needs the second role', async () => {
   plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../operator/deploy/viewers')])
   plane.apply(serviceAccount('eve', 'team-a'))
-  const bind = (role: string) => plane.apply(bindingOf('ClusterRole', role, 'team-a', 'eve'))
+  const bind = (role: string) => plane.apply(buildBinding('ClusterRole', role, 'team-a', 'eve'))
   const may = (verb: string, subresource: string, namespace = 'team-a') =>
     plane.may('system:serviceaccount:team-a:eve', verb, 'vmcp', { namespace, subresource })
   const rights = () => [may('list', ''), may('get', 'live'), may('create', 'explain'), may('get', 'usage')]
   assert.equal(rights(), [false, false, false, false])
   const accessPage = async (space: string, user: string) => {
-    const { cookie } = await logIn(tokenOf(space, user))
+    const { cookie } = await logIn(mintToken(space, user))
     return (await fetch(`${served.url}/ns/team-a/vmcp/gateway-of-team-a/access`, { headers: { cookie } })).text()
   }
   // ada's role only allows reading objects.
@@ -249,7 +249,7 @@ test('34: Prometheus is only queried for workloads that the viewer may read, wha
   const asked: string[] = []
   const credentials: (string | undefined)[] = []
   const prometheus = createServer(
-    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+    endFileOnError(async (request: IncomingMessage, response: ServerResponse) => {
       credentials.push(request.headers.authorization, request.headers.cookie)
       for await (const chunk of request) asked.push(new URLSearchParams(String(chunk)).get('query') ?? '')
       response.end('{"status":"success","data":{"result":[]}}')
@@ -262,7 +262,7 @@ test('34: Prometheus is only queried for workloads that the viewer may read, wha
     `${common('key')}login: {token: {}}\nmetrics: {prometheusUrl: "${prometheusUrl}"}\n`,
   )
   try {
-    const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+    const { cookie } = await logIn(mintToken('team-a', 'ada'))
     const theirs = await get('/ns/team-b/vmcp/gateway-of-team-b/usage', cookie, counting.url)
     assert.is(theirs.status, 404)
     assert.equal(asked, [])
@@ -300,7 +300,7 @@ test('42: the pod of the shipped console has no token, and its account has no mo
   assert.match(text, '"serviceAccountName":"portico-console"')
   assert.not.match(text, 'serviceAccountToken')
   assert.not.match(text, '/var/run/secrets')
-  const rightsOf = (account: string) =>
+  const readRights = (account: string) =>
     plane.kubectl([
       'auth',
       'can-i',
@@ -309,9 +309,9 @@ test('42: the pod of the shipped console has no token, and its account has no mo
       'portico-system',
       `--as=system:serviceaccount:portico-system:${account}`,
     ])
-  const rights = rightsOf('portico-console')
+  const rights = readRights('portico-console')
   assert.match(rights, 'selfsubjectaccessreviews')
-  assert.is(rights, rightsOf('nobody'))
+  assert.is(rights, readRights('nobody'))
 })
 
 test('a wrong file is refused with every finding', async () => {

@@ -8,15 +8,15 @@ import { dispatch } from '../../../cli/dispatch.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { kubectl } = cluster
 
 async function portico(...argv: string[]) {
   const outcome = { code: 0, out: '', err: '' }
-  const given = argv.includes('--kubeconfig') ? argv : [...argv, '--kubeconfig', cluster.plane.kubeconfig]
-  outcome.code = await dispatch(given, {
+  const args = argv.includes('--kubeconfig') ? argv : [...argv, '--kubeconfig', cluster.plane.kubeconfig]
+  outcome.code = await dispatch(args, {
     out: (text) => {
       outcome.out += text
     },
@@ -51,9 +51,10 @@ test.before(async () => {
   await cluster.start()
   // kubectl adds this annotation, not the author.
   kubectl(['apply', '-f', file(...OBJECTS)])
-  const rendered = () => cluster.list('deployments,statefulsets', { labels: 'app.kubernetes.io/managed-by=portico' })
-  await eventually(() => rendered().length === 2, 'the children are there')
-  await standsStill(versions)
+  const listChildren = () =>
+    cluster.list('deployments,statefulsets', { labels: 'app.kubernetes.io/managed-by=portico' })
+  await eventually(() => listChildren().length === 2, 'the children are there')
+  await waitUntilStill(versions)
 })
 test.after(() => cluster.stop())
 

@@ -41,15 +41,15 @@ test('if the CRD of one kind is missing, a new operator handles the other kinds'
   apply(group(), gateway('front'))
   await eventually(() => exists('deployment', 'front-vmcp'), 'a gateway is served')
   // The API server may have two messages while it drops a kind. Each is logged once; other kinds are not checked here.
-  const told = cluster.operator
+  const messages = cluster.operator
     .log()
     .split('\n')
     .filter((line) => line.includes('"watch failed"') && line.includes('"watch":"mcptelemetryconfigs'))
     .map((line) => JSON.parse(line) as { level: string; error: string })
     .filter(({ level }) => level !== 'debug')
     .map(({ error }) => error)
-  assert.ok(told.length >= 1, 'it is said')
-  assert.equal(told, [...new Set(told)], 'nothing is said twice')
+  assert.ok(messages.length >= 1, 'it is logged')
+  assert.equal(messages, [...new Set(messages)], 'nothing is logged twice')
 
   await putBack(crd)
   apply(telemetry('main'), gateway('front', 'main'))

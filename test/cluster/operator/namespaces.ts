@@ -1,9 +1,9 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newCluster } from '../support/cluster.ts'
-import { manifest, namespaceOf } from '../support/manifests.ts'
+import { buildNamespace, manifest } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const PROXIES = 30
 
@@ -46,7 +46,7 @@ test.after(() => cluster.stop())
 
 for (const round of ['first', 'second'])
   test(`deleting a namespace with ${PROXIES} proxies causes no refused write and no warning: the ${round} of its name`, async () => {
-    cluster.apply(namespaceOf('team'))
+    cluster.apply(buildNamespace('team'))
     cluster.create(...everything())
     await eventually(() => count('deployments') === PROXIES, 'all are there', 180_000)
     await eventually(
@@ -54,8 +54,8 @@ for (const round of ['first', 'second'])
       'and told',
     )
     // The API server refuses writes that were under way when the namespace began to terminate.
-    await standsStill(() => writes().length)
-    const [before, told] = [cluster.plane.writes().length, warnings().length]
+    await waitUntilStill(() => writes().length)
+    const [before, warned] = [cluster.plane.writes().length, warnings().length]
     cluster.remove('namespace', 'team')
     await eventually(() => !cluster.exists('namespace', 'team'), 'the namespace is gone', 180_000)
     const refused = cluster.plane
@@ -67,7 +67,7 @@ for (const round of ['first', 'second'])
       .filter(({ verb, resource, code }) => !(verb === 'patch' && resource.startsWith('mcp') && code === 409))
       .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
     assert.equal(refused, [])
-    assert.equal(warnings().slice(told), [])
+    assert.equal(warnings().slice(warned), [])
   })
 
 test.run()

@@ -9,7 +9,7 @@ import { ruleGroups } from '../../../operator/deploy/monitoring.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
 import { installWebhook } from '../support/admission.ts'
 import { newCluster } from '../support/cluster.ts'
-import { gateway, group, type Manifest, manifest, namespaceOf, server, telemetry } from '../support/manifests.ts'
+import { buildNamespace, gateway, group, type Manifest, manifest, server, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const cluster = newCluster()
@@ -37,7 +37,7 @@ const objects = [
 
 test.before(async () => {
   await cluster.install()
-  cluster.apply(namespaceOf('full'))
+  cluster.apply(buildNamespace('full'))
   // The quota forbids Services, so that the operator retries workloads that need one.
   const quota = {
     apiVersion: 'v1',
@@ -47,8 +47,8 @@ test.before(async () => {
   }
   cluster.apply(quota as Manifest)
   // The quota refuses nothing until its controller has seen it.
-  const enforced = () => cluster.read('quota', 'none', 'full').status?.['hard'] !== undefined
-  await eventually(enforced, 'the quota is in force', 180_000)
+  const isEnforced = () => cluster.read('quota', 'none', 'full').status?.['hard'] !== undefined
+  await eventually(isEnforced, 'the quota is in force', 180_000)
   const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
   await cluster.startOperator((await installWebhook(cluster.plane)).options)
   cluster.apply(...objects, stuck)
@@ -71,12 +71,16 @@ const tally = (keys: readonly string[]): readonly string[] =>
 /**
  * Waits until Prometheus returns the expected value. A scrape is up to a second old, and the operator keeps working.
  */
-async function agree(what: string, told: () => Promise<readonly string[]>, known: () => readonly string[]) {
+async function waitUntilEqual(
+  what: string,
+  exported: () => Promise<readonly string[]>,
+  known: () => readonly string[],
+) {
   let last: readonly (readonly string[])[] = []
   await eventually(
     async () => {
       const before = known()
-      last = [await told(), before]
+      last = [await exported(), before]
       return before.length > 0 && JSON.stringify(last[0]) === JSON.stringify(before)
     },
     what,
@@ -98,15 +102,19 @@ test('objects are counted by kind and readiness, as the API server has them', as
           ),
       ),
     )
-  await agree('objects', () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'), readiness)
+  await waitUntilEqual(
+    'objects',
+    () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'),
+    readiness,
+  )
   const all = await counts('sum by (kind) (portico_operator_objects)', 'kind')
   assert.equal(all, ['MCPGroup 1', 'MCPServer 4', 'MCPTelemetryConfig 2', 'VirtualMCPServer 1'])
 })
 
 test('problems of objects are counted by condition and reason', async () => {
   const labels = ['kind', 'condition', 'reason', 'severity']
-  const told = () => counts(`sum by (${labels}) (portico_operator_problems)`, ...labels)
-  await agree('problems', told, () => [
+  const readProblems = () => counts(`sum by (${labels}) (portico_operator_problems)`, ...labels)
+  await waitUntilEqual('problems', readProblems, () => [
     'MCPServer/Ready/ChildRefused/error 1',
     'MCPServer/ReferencesResolved/ReferenceNotFound/error 1',
     'VirtualMCPServer/BackendNameWarning/NoSuchMember/warning 1',
@@ -115,7 +123,7 @@ test('problems of objects are counted by condition and reason', async () => {
 
 test('requests are counted by verb and answer, as the API server’s audit log has them', async () => {
   const writes = { PATCH: ['patch'], DELETE: ['delete', 'deletecollection'] }
-  const audited = () =>
+  const countAudited = () =>
     tally(
       cluster.plane
         .writes()
@@ -126,9 +134,9 @@ test('requests are counted by verb and answer, as the API server’s audit log h
         }),
     )
   const query = 'sum by (verb, code) (portico_operator_api_request_duration_seconds_count{verb=~"PATCH|DELETE"})'
-  await agree('writes', () => counts(query, 'verb', 'code'), audited)
+  await waitUntilEqual('writes', () => counts(query, 'verb', 'code'), countAudited)
   assert.ok(
-    audited().some((line) => line.startsWith('PATCH/403 ')),
+    countAudited().some((line) => line.startsWith('PATCH/403 ')),
     'those that were refused are among them',
   )
 })
@@ -153,19 +161,19 @@ test('reconciles are counted by kind and result, and timed', async () => {
     'mcptoolconfig',
     cluster.list('mcptoolconfigs').map(({ metadata }) => metadata.name),
   )
-  await agree(
+  await waitUntilEqual(
     'three more',
     () => results('MCPToolConfig'),
     () => [`ok ${count + 3}`],
   )
-  const refused = () =>
+  const listRefused = () =>
     cluster.plane
       .writes()
       .filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
   // If something else triggers a reconcile, the operator does not resend a write that was refused a short time ago.
   await eventually(async () => {
     const again = (await results('MCPServer')).find((line) => line.startsWith('again '))
-    return Number(again?.split(' ')[1]) >= refused().length && refused().length > 0
+    return Number(again?.split(' ')[1]) >= listRefused().length && listRefused().length > 0
   }, 'those that were refused are tried again')
   const timed = 'sum by (kind) (portico_operator_reconcile_duration_seconds_count)'
   await eventually(async () => {
@@ -183,8 +191,8 @@ test('metrics show the queue, the lease and the watches', async () => {
     'nothing waits',
   )
   // The failing object waits for its next try, or is being reconciled.
-  const held = 'portico_operator_queue_delayed + portico_operator_queue_working'
-  await eventually(async () => Number((await prometheus.query(held))[0]?.value[1]) >= 1, 'one is tried again')
+  const queueSize = 'portico_operator_queue_delayed + portico_operator_queue_working'
+  await eventually(async () => Number((await prometheus.query(queueSize))[0]?.value[1]) >= 1, 'one is tried again')
   assert.equal(await counts('portico_operator_leading'), [' 1'])
   const lists = await counts('portico_operator_watch_lists_total{watch=~"mcpservers.*"}')
   assert.equal(lists, [' 1'])
@@ -208,18 +216,18 @@ test('metrics show when configs changed last, and which change is oldest', async
   cluster.mergePatch('mcpotel', 'unused', { metadata: { labels: { a: 'b' } } })
   change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
   await eventually(() => knownTimes()[0] !== newest, 'the status has the time of the change')
-  await agree('times', configTimes, knownTimes)
+  await waitUntilEqual('times', configTimes, knownTimes)
   assert.is(knownTimes()[1], oldest, 'a label changes nothing')
 })
 
-test('rollouts are counted by what has caused them', async () => {
-  const told = () => counts('sum by (kind, cause) (portico_operator_rollouts_total) > 0', 'kind', 'cause')
+test('rollouts are counted by cause', async () => {
+  const readRollouts = () => counts('sum by (kind, cause) (portico_operator_rollouts_total) > 0', 'kind', 'cause')
   const all: string[] = []
-  const counted = async (...lines: readonly string[]) => {
+  const expectRollouts = async (...lines: readonly string[]) => {
     all.push(...lines)
-    await agree(lines.join(', '), told, () => all.toSorted())
+    await waitUntilEqual(lines.join(', '), readRollouts, () => all.toSorted())
   }
-  assert.equal(await told(), [], 'what is created is no rollout')
+  assert.equal(await readRollouts(), [], 'a created object counts as no rollout')
   const secret = (value: string) => ({
     apiVersion: 'v1',
     kind: 'Secret',
@@ -236,29 +244,29 @@ test('rollouts are counted by what has caused them', async () => {
   await eventually(() => names.every((name) => cluster.exists('deployment', name)), 'the Deployments exist')
 
   change('mcpserver', 'one', { image: 'everything:other' })
-  await counted('MCPServer/image 1')
+  await expectRollouts('MCPServer/image 1')
   change('mcpserver', 'two', { args: ['--loud'] })
-  await counted('MCPServer/spec 1')
+  await expectRollouts('MCPServer/spec 1')
   cluster.apply(secret('b'))
-  await counted('MCPServer/secret 1')
+  await expectRollouts('MCPServer/secret 1')
   // The workload mounts this key.
   change('mcpoidcconfig', 'idp', { inline: { clientId: 'it', clientSecretRef: { name: 'token', key: 'it' } } })
-  await counted('MCPServer/reference 1')
+  await expectRollouts('MCPServer/reference 1')
   kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
-  await counted('VirtualMCPServer/edit 1')
+  await expectRollouts('VirtualMCPServer/edit 1')
   // Other managers may annotate a template, and scale.
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
   cluster.patch('deployment', 'front-vmcp', { spec: { replicas: 3 } }, { subresource: 'scale' })
   change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
-  await counted('VirtualMCPServer/spec 1')
+  await expectRollouts('VirtualMCPServer/spec 1')
 })
 
 test('no panel of the dashboard is empty, and the expected alerts fire', async () => {
   const panels = dashboards.find(({ name }) => name === 'operator')?.panels ?? []
   assert.ok(panels.length > 10)
   for (const { title, query } of panels) {
-    const asked = query.replaceAll('$__rate_interval', '30s')
-    await eventually(async () => (await prometheus.query(asked)).length > 0, `${title}: ${asked}`, 180_000)
+    const expression = query.replaceAll('$__rate_interval', '30s')
+    await eventually(async () => (await prometheus.query(expression)).length > 0, `${title}: ${expression}`, 180_000)
   }
   for (const alert of ['PorticoObjectsNotReady', 'PorticoProblems', 'PorticoWarnings'])
     await eventually(async () => (await prometheus.firing()).includes(alert), `${alert} fires`)

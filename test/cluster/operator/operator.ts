@@ -6,7 +6,7 @@ import type { LiveObject } from '../../support/operator/live-object.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, proxy, server, telemetry } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { apply, condition, exists, kubectl, read } = cluster
@@ -14,7 +14,7 @@ const { apply, condition, exists, kubectl, read } = cluster
 const referrers = (name: string) => read('mcpotel', name).status?.referencingWorkloads
 
 /** Returns a function that returns the operator's writes since this call, without Leases and Events. */
-function counting() {
+function recordWrites() {
   const before = cluster.plane.writes().length
   return () =>
     cluster.plane
@@ -27,13 +27,13 @@ function counting() {
 }
 
 /** Returns the operator's Events, optionally only those with one reason. */
-const eventsOf = (reason?: string) =>
+const listEvents = (reason?: string) =>
   cluster
     .list('events')
     .filter((event) => (event.reportingComponent ?? event.reportingController) === 'portico.dev/operator')
     .filter((event) => reason === undefined || event.reason === reason)
 
-const quiet = (since = counting()) => standsStill(() => since().length)
+const waitUntilQuiet = (since = recordWrites()) => waitUntilStill(() => since().length)
 
 test.before(async () => {
   await cluster.install({ auditReadsOf: [OPERATOR_USER] })
@@ -68,7 +68,7 @@ test('manifests become Deployments, Services and ConfigMaps, with status', async
 })
 
 test('each child takes one write and each status one, without a read before', async () => {
-  await quiet()
+  await waitUntilQuiet()
   const ofIt = cluster.plane
     .requests()
     .filter(({ user, name }) => user === OPERATOR_USER && /^(mcprp-remote|remote(-.*)?)$/.test(name))
@@ -79,17 +79,17 @@ test('each child takes one write and each status one, without a read before', as
     children,
     'one write a child, and no more',
   )
-  const asked = cluster.plane
+  const requests = cluster.plane
     .requests()
     .filter(({ user, verb, resource }) => user === OPERATOR_USER && resource === 'namespaces' && verb === 'get')
-  assert.equal(asked, [], 'namespaces are watched')
+  assert.equal(requests, [], 'namespaces are watched')
   // The Deployment's controller reports its pods a moment later, which may cause another status write.
   assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
 })
 
 test('if objects are applied together, the status of their group and config is written once', async () => {
   const attempt = async (name: string) => {
-    const since = counting()
+    const since = recordWrites()
     const members = ['a', 'b', 'c', 'd'].map((letter) => {
       const member = proxy(`${name}-${letter}`, name)
       member.spec['groupRef'] = { name }
@@ -101,14 +101,14 @@ test('if objects are applied together, the status of their group and config is w
       () => read('mcpgroup', name).status?.remoteProxyCount === members.length,
       'the group knows all of them',
     )
-    await quiet(since)
-    const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
+    await waitUntilQuiet(since)
+    const patches = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
     await cluster.removeAndWait(
       'mcprp',
       members.map(({ metadata }) => metadata.name),
     )
     for (const kind of ['mcpgroup', 'mcpotel']) await cluster.removeAndWait(kind, [name])
-    assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
+    assert.equal(patches.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
     return true
   }
   // On a busy machine one of the objects may arrive too late to be reconciled together with the others.
@@ -165,7 +165,7 @@ test('a deleted config stays while it is in use, and goes once nobody refers to 
 })
 
 test('a second apply changes no child, and an idle operator writes nothing', async () => {
-  await quiet()
+  await waitUntilQuiet()
   const versions = () =>
     cluster
       .list('deployments,services,configmaps,networkpolicies')
@@ -177,7 +177,7 @@ test('a second apply changes no child, and an idle operator writes nothing', asy
   // The garbage collector removes the children of the deleted proxy in its own time.
   await eventually(() => !/remote/.test(versions()), 'the children of the deleted proxy are collected')
   const before = versions()
-  const since = counting()
+  const since = recordWrites()
   apply(server('everything'), gateway('front'))
   await delay(3000)
   assert.equal(since(), [])
@@ -185,8 +185,8 @@ test('a second apply changes no child, and an idle operator writes nothing', asy
 })
 
 test('a changed spec takes one write for each changed child and at most one for each status', async () => {
-  await quiet()
-  const since = counting()
+  await waitUntilQuiet()
+  const since = recordWrites()
   const changed = gateway('front')
   changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['echo'] }] } }
   apply(changed)
@@ -194,7 +194,7 @@ test('a changed spec takes one write for each changed child and at most one for 
     () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('echo'),
     'the configuration follows',
   )
-  await quiet()
+  await waitUntilQuiet()
   const writes = since().filter((write) => !write.startsWith('patch pods '))
   assert.is(writes.filter((write) => write.startsWith('patch configmaps')).length, 1, writes.join('\n'))
   assert.is(writes.filter((write) => write.includes('deployments')).length, 0, writes.join('\n'))
@@ -227,7 +227,7 @@ test('labels, annotations, restarts and the scale that others set are left alone
   cluster.mergePatch('deployment', 'front-vmcp', { metadata: metadataOfOthers })
   kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
   scale(3)
-  await quiet()
+  await waitUntilQuiet()
   const touched = gateway('front')
   touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
   apply(touched)
@@ -235,7 +235,7 @@ test('labels, annotations, restarts and the scale that others set are left alone
     () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('- add'),
     'the operator has worked since',
   )
-  await quiet()
+  await waitUntilQuiet()
   const { metadata, spec } = read('deployment', 'front-vmcp')
   assert.is(metadata.labels.team, 'platform')
   assert.is(metadata.annotations['example.com/note'], 'kept')
@@ -251,10 +251,10 @@ test('replicas in the spec are enforced; once the field is removed the number st
   scale(5)
   await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'put back to two')
   apply(gateway('front'))
-  await quiet()
+  await waitUntilQuiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 2)
   scale(4)
-  await quiet()
+  await waitUntilQuiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
 })
 
@@ -271,7 +271,7 @@ test('an object of somebody else with the name of a child is left alone', async 
     return found?.reason === 'NameTaken' && found
   }, 'NameTaken')
   assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
-  await eventually(() => eventsOf('NameTaken').length > 0, 'the lasting problem has an event')
+  await eventually(() => listEvents('NameTaken').length > 0, 'the lasting problem has an event')
   assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
   cluster.remove('configmap', 'taken-vmcp-config')
   await eventually(
@@ -316,7 +316,7 @@ test('a missing Secret is a condition, and its creation is noticed without readi
     () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
     'the missing key is named',
   )
-  await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'the lasting problem has an event')
+  await eventually(() => listEvents('SecretKeyNotFound').length > 0, 'the lasting problem has an event')
   cluster.remove('secret', 'key')
   createSecret('key', { value: 'hidden-text' })
   await eventually(() => exists('deployment', 'secretive-mcprp'), 'the children are rendered')
@@ -329,8 +329,8 @@ test('a change of an MCPTelemetryConfig reaches every configuration, and no pod 
   const workloads = ['moved-mcp', 'moved-mcprp', 'moved-vmcp']
   apply(telemetry('moving'), server('moved', 'moving'), proxy('moved', 'moving'), gateway('moved', 'moving'))
   const all = ['MCPRemoteProxy/moved', 'MCPServer/moved', 'VirtualMCPServer/moved']
-  const told = () => (referrers('moving') ?? []).map((one) => `${one.kind}/${one.name}`).sort()
-  await eventually(() => `${told()}` === `${all}`, 'all three are named')
+  const listReferrers = () => (referrers('moving') ?? []).map((one) => `${one.kind}/${one.name}`).sort()
+  await eventually(() => `${listReferrers()}` === `${all}`, 'all three are named')
   for (const name of workloads) await eventually(() => exists('deployment', name), `deployment ${name}`)
   const templates = () => workloads.map((name) => read('deployment', name).spec.template)
   const before = { templates: templates(), hash: read('mcpotel', 'moving').status.configHash }
@@ -341,9 +341,9 @@ test('a change of an MCPTelemetryConfig reaches every configuration, and no pod 
   for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} has the new configuration`)
   assert.equal(templates(), before.templates)
   await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash has changed')
-  assert.equal(told(), all)
+  assert.equal(listReferrers(), all)
   for (const kind of ['mcprp', 'vmcp']) cluster.remove(kind, 'moved')
-  await eventually(() => `${told()}` === 'MCPServer/moved', 'one workload is left')
+  await eventually(() => `${listReferrers()}` === 'MCPServer/moved', 'one workload is left')
   await cluster.removeAndWait('mcpserver', ['moved'])
   await cluster.removeAndWait('mcpotel', ['moving'])
 })
@@ -354,14 +354,14 @@ test('the API server refuses an invalid manifest with the text of the rule', () 
 })
 
 test('each transition has one event', async () => {
-  assert.is(eventsOf('NameTaken').length, 1)
-  assert.is(eventsOf('SecretKeyNotFound').length, 1)
+  assert.is(listEvents('NameTaken').length, 1)
+  assert.is(listEvents('SecretKeyNotFound').length, 1)
   assert.ok(
-    eventsOf('Progressing').every((event) => event.type === 'Normal'),
+    listEvents('Progressing').every((event) => event.type === 'Normal'),
     'pods on their way are no reason to warn',
   )
   const isNew = ({ regarding, involvedObject = regarding }: LiveObject) => involvedObject?.name === 'remote'
-  assert.equal(eventsOf().filter(isNew), [], 'that a new workload is on its way is no event')
+  assert.equal(listEvents().filter(isNew), [], 'that a new workload is on its way is no event')
 })
 
 test('health and metrics show the state of the operator', async () => {

@@ -3,20 +3,23 @@ import * as assert from 'uvu/assert'
 import { allowed, forbidden, type PodCase } from '../../support/operator/pod-security-corpus.ts'
 import { kubernetes, minorVersion } from '../support/binary.ts'
 import { newCluster } from '../support/cluster.ts'
-import { manifest, namespaceOf } from '../support/manifests.ts'
+import { buildNamespace, manifest } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const cluster = newCluster()
 const { apply, condition, exists, read } = cluster
 
-const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
-const taken = (kind: string, name: string) =>
-  eventually(() => ready(kind, name)?.reason === 'NameTaken' && ready(kind, name), `NameTaken of ${kind} ${name}`)
+const findReady = (kind: string, name: string) => condition(kind, name, 'Ready')
+const waitForTaken = (kind: string, name: string) =>
+  eventually(
+    () => findReady(kind, name)?.reason === 'NameTaken' && findReady(kind, name),
+    `NameTaken of ${kind} ${name}`,
+  )
 
 const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
 
 /** Returns the operator's writes of objects of one name. */
-const written = (name: string) =>
+const listWrites = (name: string) =>
   cluster.plane
     .writes()
     .filter(({ user, name: of, code }) => user === OPERATOR_USER && of === name && code < 300)
@@ -39,11 +42,11 @@ test('no right is granted while an object of somebody else has the name of a chi
   }
   apply(theirs)
   apply(stdio('ledger'))
-  const { message } = await taken('mcpserver', 'ledger')
+  const { message } = await waitForTaken('mcpserver', 'ledger')
   assert.match(message, 'StatefulSet "ledger-mcp" belongs to somebody else')
   for (const kind of ['role', 'rolebinding', 'serviceaccount', 'networkpolicy'])
     assert.not(exists(kind, 'ledger-mcp'), `${kind} ledger-mcp`)
-  assert.equal(written('ledger-mcp'), [], 'nor was one given for a moment')
+  assert.equal(listWrites('ledger-mcp'), [], 'no right was given for a moment')
 })
 
 test('no right is granted while the pod that the Role would name belongs to somebody else', async () => {
@@ -55,9 +58,9 @@ test('no right is granted while the pod that the Role would name belongs to some
   }
   apply(pod)
   apply(stdio('vault'))
-  const { message } = await taken('mcpserver', 'vault')
+  const { message } = await waitForTaken('mcpserver', 'vault')
   assert.match(message, 'Pod "vault-mcp-0" belongs to somebody else')
-  assert.equal(written('vault-mcp'), [])
+  assert.equal(listWrites('vault-mcp'), [])
 })
 
 test('rights are withdrawn when somebody else’s object takes the place of the pods', async () => {
@@ -74,7 +77,7 @@ test('rights are withdrawn when somebody else’s object takes the place of the 
   }
   apply(theirs)
   await cluster.startOperator()
-  await taken('mcpserver', 'clock')
+  await waitForTaken('mcpserver', 'clock')
   await eventually(
     () => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'),
     'the rights are withdrawn',
@@ -85,8 +88,8 @@ test('a server whose names are free gets its rights after its pods', async () =>
   apply(stdio('free'))
   await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights exist')
   // The audit log lags behind the answer.
-  await eventually(() => written('free-mcp').includes('patch rolebindings'), 'the audit log has all of them')
-  const order = written('free-mcp')
+  await eventually(() => listWrites('free-mcp').includes('patch rolebindings'), 'the audit log has all of them')
+  const order = listWrites('free-mcp')
   assert.ok(order.indexOf('patch statefulsets') < order.indexOf('patch roles'), order.join(', '))
 })
 
@@ -100,7 +103,7 @@ test('no right is granted while a child of the workload is refused', async () =>
   apply(quota)
   await eventually(() => read('quota', 'none').status?.['hard'] !== undefined, 'the quota is in force')
   apply(stdio('denied'))
-  await eventually(() => ready('mcpserver', 'denied')?.reason === 'ChildRefused', 'ChildRefused')
+  await eventually(() => findReady('mcpserver', 'denied')?.reason === 'ChildRefused', 'ChildRefused')
   assert.not(exists('role', 'denied-mcp'))
   assert.not(exists('rolebinding', 'denied-mcp'))
   cluster.remove('quota', 'none')
@@ -113,7 +116,7 @@ test('the operator’s options decide who reaches admin listeners and what pod t
     podTemplateSpec: { spec: { hostPID: true } },
   })
   apply(taking)
-  await eventually(() => ready('mcpserver', 'taking')?.reason === 'PodSecurityViolation', 'PodSecurityViolation')
+  await eventually(() => findReady('mcpserver', 'taking')?.reason === 'PodSecurityViolation', 'PodSecurityViolation')
   assert.not(exists('deployment', 'taking-mcp'))
   await cluster.operator.stop()
   const options = ['--pod-template=any', '--admin-from=monitoring']
@@ -127,18 +130,18 @@ test('the operator’s options decide who reaches admin listeners and what pod t
 })
 
 test('our verdict on pods is that of the API server’s Pod Security “baseline”', async () => {
-  apply(namespaceOf('baseline', { 'pod-security.kubernetes.io/enforce': 'baseline' }))
+  apply(buildNamespace('baseline', { 'pod-security.kubernetes.io/enforce': 'baseline' }))
   const account = () => exists('serviceaccount', 'default', 'baseline')
   await eventually(account, 'the namespace’s ServiceAccount')
   const refusal = ({ metadata, spec }: PodCase): string => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'p', namespace: 'baseline' }, spec }
-    return cluster.refusalOf(pod) ?? ''
+    return cluster.readRefusal(pod) ?? ''
   }
   const minor = minorVersion(kubernetes()('kube-apiserver'))
-  const known = ({ since = 0 }: PodCase) => minor >= since
-  for (const one of forbidden.filter(known))
+  const isKnown = ({ since = 0 }: PodCase) => minor >= since
+  for (const one of forbidden.filter(isKnown))
     assert.match(refusal(one), 'violates PodSecurity "baseline:latest"', one.name)
-  for (const one of allowed.filter(known)) assert.is(refusal(one), '', one.name)
+  for (const one of allowed.filter(isKnown)) assert.is(refusal(one), '', one.name)
 })
 
 test.run()

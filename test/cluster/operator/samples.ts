@@ -3,9 +3,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { matches } from '../../../operator/runtime/children/matches.ts'
-import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
 import { porticoProgram } from '../../support/portico-program.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from '../support/cluster.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
@@ -19,7 +19,7 @@ const { kubectl } = cluster
 test.before(() => cluster.install())
 test.after(() => cluster.stop())
 
-const rendered = (): LiveObject[] => {
+const renderSamples = (): LiveObject[] => {
   const text = execFileSync(program, [...options, 'render', SAMPLES], {
     cwd: root,
     encoding: 'utf8',
@@ -27,7 +27,7 @@ const rendered = (): LiveObject[] => {
   return parseAllDocuments(text).map((document) => document.toJS())
 }
 
-const managed = (namespace = 'default') =>
+const listManaged = (namespace = 'default') =>
   cluster.list('deployments,statefulsets,services,configmaps,serviceaccounts,networkpolicies,roles,rolebindings,pvc', {
     namespace,
     labels: 'app.kubernetes.io/managed-by=portico',
@@ -42,21 +42,24 @@ test('the namespaced variant has all the rights that it needs from its Role alon
   await eventually(may, 'the Role applies')
   await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
   kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
-  const count = rendered().length
-  await eventually(() => managed('portico-system').length === count, 'the children exist')
+  const count = renderSamples().length
+  await eventually(() => listManaged('portico-system').length === count, 'the children exist')
   assert.not.match(cluster.operator.log(), 'forbidden')
   await cluster.operator.stop()
 })
 
-test('`portico render` equals what the cluster gets, but for what the server and ownership add', async () => {
+test('`portico render` equals the objects of the cluster, except for fields that the server and ownership add', async () => {
   kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/rbac.yaml`])
   await cluster.startOperator(['--namespace', 'default'])
   kubectl(['apply', '-f', `${root}/${SAMPLES}`])
-  const expected = rendered()
-  const live = await eventually(() => managed().length === expected.length && managed(), 'as many children as rendered')
+  const expected = renderSamples()
+  const live = await eventually(
+    () => listManaged().length === expected.length && listManaged(),
+    'as many children as rendered',
+  )
   assert.equal(live.map(title).sort(), expected.map(title).sort())
   for (const child of expected) {
-    const there = given(live.find((one) => title(one) === title(child)))
+    const there = unwrap(live.find((one) => title(one) === title(child)))
     assert.ok(
       matches(child, there),
       `${title(child)}\n${JSON.stringify(child, null, 1)}\n${JSON.stringify(there, null, 1)}`,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { given } from '../../support/given.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, server } from '../support/manifests.ts'
 import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
@@ -11,7 +11,7 @@ const { apply, condition, read } = cluster
 
 const hash = () => read('configmap', 'front-vmcp-config').metadata.annotations['portico.dev/config-hash']
 const pods = (instance: string) => cluster.list('pods', { labels: `app.kubernetes.io/instance=${instance}` })
-const touches = () =>
+const listTouches = () =>
   cluster.plane
     .writes()
     .filter(({ user, resource, verb }) => user === OPERATOR_USER && resource === 'pods' && verb === 'patch')
@@ -28,7 +28,7 @@ function run(name: string): void {
   cluster.patch('pod', name, { status }, { subresource: 'status' })
 }
 
-const filtered = (tool: string) => {
+const buildFiltered = (tool: string) => {
   const changed = gateway('front')
   changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: [tool] }] } }
   return changed
@@ -44,7 +44,7 @@ test.before(async () => {
   apply(gateway('front'))
   for (const instance of ['front', 'everything']) {
     const [pod] = await eventually(() => pods(instance).length > 0 && pods(instance), `a pod of ${instance}`)
-    run(given(pod).metadata.name)
+    run(unwrap(pod).metadata.name)
   }
 })
 
@@ -52,7 +52,7 @@ test.after(() => cluster.stop())
 
 test('pods that started with their configuration are not touched, reachable or not', async () => {
   await eventually(() => unknown()?.status === 'True', 'the status says that the pods can’t be polled')
-  assert.equal(touches(), [])
+  assert.equal(listTouches(), [])
   assert.is(unknown()?.reason, 'PodsNotAsked')
   assert.match(unknown()?.message ?? '', 'forbidden')
 })
@@ -60,7 +60,7 @@ test('pods that started with their configuration are not touched, reachable or n
 test('a changed configuration reaches pods that can’t be asked', async () => {
   for (const tool of ['echo', 'add']) {
     const before = hash()
-    apply(filtered(tool))
+    apply(buildFiltered(tool))
     await eventually(() => hash() !== before, 'the configuration changes')
     await eventually(
       () => pods('front')[0]?.metadata.annotations?.['portico.dev/config-hash'] === hash(),
@@ -68,7 +68,7 @@ test('a changed configuration reaches pods that can’t be asked', async () => {
     )
   }
   await delay(8_000)
-  assert.ok(touches().length <= 8, `${touches().length} touches for two changes`)
+  assert.ok(listTouches().length <= 8, `${listTouches().length} touches for two changes`)
 })
 
 test('unreachable pods are reported once', async () => {
@@ -89,10 +89,10 @@ test('unreachable pods are reported once', async () => {
 
 test('a new operator does not touch pods that are up to date', async () => {
   await cluster.operator.stop()
-  const before = touches().length
+  const before = listTouches().length
   await cluster.startOperator()
   await delay(5_000)
-  assert.is(touches().length, before)
+  assert.is(listTouches().length, before)
 })
 
 test.run()

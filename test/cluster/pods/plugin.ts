@@ -123,14 +123,14 @@ test('status of one workload shows how its pod sees the backends', async () => {
   assert.match((await plugin(['status', 'mcpserver/web'])).out, /no pod runs/)
 })
 
-interface Shown {
+interface StatusBranch {
   readonly text: string
   readonly object?: { readonly kind: string; readonly name: string }
-  readonly branches: readonly Shown[]
+  readonly branches: readonly StatusBranch[]
 }
 
 /** Returns the lines of a tree about objects. For several workloads, the command does not poll pods. */
-const objectLines = ({ text, object, branches }: Shown): readonly string[] => [
+const objectLines = ({ text, object, branches }: StatusBranch): readonly string[] => [
   ...(object === undefined && !/^\w+ [\w-]+: missing$/.test(text) ? [] : [text.split('; ')[0] as string]),
   ...branches.flatMap(objectLines),
 ]
@@ -139,13 +139,13 @@ test('status and the console name the same objects, with the same states', async
   const { plane } = cluster
   const [apiVersion, apiGroup] = ['rbac.authorization.k8s.io/v1', 'rbac.authorization.k8s.io']
   const subjects = [{ kind: 'ServiceAccount', name: 'looker', namespace: 'default' }]
-  const bindingOf = (name: string, role: string) => ({
+  const buildBinding = (name: string, role: string) => ({
     ...{ apiVersion, kind: 'ClusterRoleBinding', metadata: { name }, subjects },
     roleRef: { apiGroup, kind: 'ClusterRole', name: role },
   })
   const rules = [{ apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }]
   const reader = { apiVersion, kind: 'ClusterRole', metadata: { name: 'reader' }, rules }
-  plane.apply(serviceAccount('looker'), reader, bindingOf('looker', 'admin'), bindingOf('reader', 'reader'))
+  plane.apply(serviceAccount('looker'), reader, buildBinding('looker', 'admin'), buildBinding('reader', 'reader'))
   const token = plane.token('looker', 'default')
   const configFile = join(programs.path, 'console.yaml')
   const caFile = join(plane.directory, 'certs', 'apiserver.crt')
@@ -164,18 +164,18 @@ test('status and the console name the same objects, with the same states', async
       assert.is(answer.status, 200, path)
       return ((await answer.json()) as { facts: Record<string, unknown> }).facts
     }
-    const trees = JSON.parse((await plugin(['status', '--output=json'])).out) as readonly Shown[]
+    const trees = JSON.parse((await plugin(['status', '--output=json'])).out) as readonly StatusBranch[]
     const { rows } = (await facts('/workloads')) as { rows: readonly { name: string; href: string; state: string }[] }
-    const told = await Promise.all(
+    const outputs = await Promise.all(
       rows.map(async ({ href, state }) => {
-        const one = (await facts(href)) as { tree: Shown; state: string }
+        const one = (await facts(href)) as { tree: StatusBranch; state: string }
         assert.is(one.state, state, href)
         return one.tree
       }),
     )
-    const lines = (list: readonly Shown[]) => list.map(objectLines).sort()
+    const lines = (list: readonly StatusBranch[]) => list.map(objectLines).sort()
     assert.is(trees.length, 3)
-    assert.equal(lines(told), lines(trees))
+    assert.equal(lines(outputs), lines(trees))
   } finally {
     await served.close()
   }
@@ -196,10 +196,10 @@ test('a workload that does not exist and a kind without pods are errors', async 
 
 test('tools lists the tools that the caller of the token sees', async () => {
   const token = await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] })
-  const shown = await plugin(['tools', 'vmcp/front'], { PORTICO_TOKEN: token })
-  assert.is(shown.code, 0, shown.err)
-  assert.match(shown.out, /^NAME +DESCRIPTION\n/)
-  assert.match(shown.out, /\nweb_echo /)
+  const result = await plugin(['tools', 'vmcp/front'], { PORTICO_TOKEN: token })
+  assert.is(result.code, 0, result.err)
+  assert.match(result.out, /^NAME +DESCRIPTION\n/)
+  assert.match(result.out, /\nweb_echo /)
   const listed = await plugin(['tools', 'vmcp/front', '--output=json'], {
     PORTICO_TOKEN: token,
   })
@@ -237,17 +237,25 @@ test('render prints the children of a workload in the cluster', async () => {
   assert.is(code, 0)
   assert.match(out, /^apiVersion: v1\nkind: ConfigMap\n/)
   assert.match(out, /\nkind: Deployment\n/)
-  const held = await plugin(['render', 'mcprp/front'])
-  assert.equal([held.code, held.out], [1, ''])
-  assert.match(held.err, /nothing is rendered: ReferenceNotFound: MCPToolConfig "gone" is missing/)
+  const result = await plugin(['render', 'mcprp/front'])
+  assert.equal([result.code, result.out], [1, ''])
+  assert.match(result.err, /nothing is rendered: ReferenceNotFound: MCPToolConfig "gone" is missing/)
 })
 
 test('logs shows the data plane’s logs of all pods, by kubectl', async () => {
   const selector = '--selector=app.kubernetes.io/instance=front,app.kubernetes.io/name=virtualmcpserver'
   const { code, out } = await plugin(['logs', 'vmcp/front', '--since=10m'])
   assert.is(code, 0)
-  const asked = ['logs', '--namespace=default', selector, '--container=vmcp', '--tail=200', '--since=10m', '--prefix']
-  assert.equal(out.trim().split('\n'), asked)
+  const expected = [
+    'logs',
+    '--namespace=default',
+    selector,
+    '--container=vmcp',
+    '--tail=200',
+    '--since=10m',
+    '--prefix',
+  ]
+  assert.equal(out.trim().split('\n'), expected)
   const server = await plugin(['logs', 'web', '--server', '-n', 'default'])
   assert.match(server.out, /--container=mcp\n/)
 })

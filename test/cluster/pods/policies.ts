@@ -4,15 +4,15 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
-import { given } from '../../support/given.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { type MountedVolume, mountVolume } from '../../support/mounted-volume.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, server } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 
-const only = (name: string) => `permit(principal, action, resource == Tool::"everything_${name}");`
+const permitOnly = (name: string) => `permit(principal, action, resource == Tool::"everything_${name}");`
 const BROKEN = 'permit(principal, action, resource)\nwhenever { true };'
 
 const cluster = newCluster()
@@ -54,20 +54,20 @@ class MountedGateway {
   }
 
   static async start(name: string): Promise<MountedGateway> {
-    const text = await eventually(() => configOf(name), 'the ConfigMap exists')
+    const text = await eventually(() => readConfig(name), 'the ConfigMap exists')
     const volume = await mountVolume({ 'gateway.yaml': text })
     const served = await serveGateway({
       configFile: `${volume.directory}/gateway.yaml`,
       listen: '127.0.0.1:0',
       adminListen: '127.0.0.1:0',
-      log: keptLog().log,
+      log: recordLog().log,
     })
     return new MountedGateway(name, volume, { served, text })
   }
 
   /** Updates the volume from the ConfigMap, as a kubelet does. */
   async sync(): Promise<void> {
-    const text = configOf(this.#name)
+    const text = readConfig(this.#name)
     if (text === this.#mounted) return
     this.#mounted = text
     await this.#volume.update({ 'gateway.yaml': text })
@@ -90,16 +90,16 @@ class MountedGateway {
 }
 
 /** Returns the gateway's configuration, with the address of the server in this process instead of its DNS name. */
-const configOf = (name: string): string =>
-  given(read('configmap', `${name}-vmcp-config`).data['gateway.yaml']).replace(
+const readConfig = (name: string): string =>
+  unwrap(read('configmap', `${name}-vmcp-config`).data['gateway.yaml']).replace(
     /http:\/\/mcp-everything\S+/,
     backend.url,
   )
 
-const guarded = (name: string, authz: object) => {
-  const made = gateway(name)
-  Object.assign(made.spec['incomingAuth'] as object, authz)
-  return made
+const buildGuarded = (name: string, authz: object) => {
+  const created = gateway(name)
+  Object.assign(created.spec['incomingAuth'] as object, authz)
+  return created
 }
 
 const configMap = (policy: string) => ({
@@ -117,13 +117,13 @@ for (const [name, source, authz] of [
   ['by-kind', (policy: string) => authzConfig('policies', policy), { authzConfigRef: { name: 'policies' } }],
 ] as const)
   test(`${name}: changed policies apply in the running gateway, and broken ones leave the last good ones in force`, async () => {
-    apply(source(only('read')), guarded(name, authz))
+    apply(source(permitOnly('read')), buildGuarded(name, authz))
     const mounted = await MountedGateway.start(name)
     try {
       await eventually(async () => (await mounted.allowed()) === 'read', 'the first policies are in force')
       const session = await openSession(mounted.url)
 
-      apply(source(only('write')))
+      apply(source(permitOnly('write')))
       await eventually(async () => (await mounted.allowed()) === 'write', 'the second policies are in force')
       assert.is((await post(mounted.url, rpc('ping'), session)).status, 200, 'sessions live on')
 
@@ -135,7 +135,7 @@ for (const [name, source, authz] of [
       assert.match(refused.message, /policies\/0: line 2, column 1: /)
       await eventually(async () => (await mounted.allowed()) === 'write', 'the last good policies are in force')
 
-      apply(source(`${only('read')}${only('write')}`))
+      apply(source(`${permitOnly('read')}${permitOnly('write')}`))
       await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third policies are in force')
       await eventually(() => condition('vmcp', name, 'ReferencesResolved')?.status === 'True', 'all is well')
       assert.is((await post(mounted.url, rpc('ping'), session)).status, 200)
@@ -145,7 +145,7 @@ for (const [name, source, authz] of [
   })
 
 test('a broken MCPAuthzConfig reports its problem in its own status', async () => {
-  apply(authzConfig('broken', only('read'), BROKEN))
+  apply(authzConfig('broken', permitOnly('read'), BROKEN))
   const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'the condition exists')
   assert.is(valid.status, 'False')
   assert.match(valid.message, /policies\/1: line 2, column 1: /)

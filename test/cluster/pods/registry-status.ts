@@ -13,18 +13,18 @@ import { IN_CLUSTER, newCluster } from '../support/cluster.ts'
 import { group, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { apply, condition, kubectl, read } = cluster
 let registry: TestRegistry
 let pod: PodAddress
 /** Counts the requests to the pod. */
-let asked = 0
+let requests = 0
 
 const status = () => read('mcpreg', 'catalog').status
 const states = () => (status()?.sources ?? []).map(({ name, state }) => `${name} ${state}`).join()
-const synced = () => condition('mcpreg', 'catalog', 'SourcesSynced')
+const readSynced = () => condition('mcpreg', 'catalog', 'SourcesSynced')
 
 test.before(async () => {
   await cluster.install()
@@ -50,7 +50,7 @@ test.before(async () => {
   await folder.write('config/registry.yaml', Object.values(config)[0] as string)
   registry = await runRegistry(folder)
   pod = await givePodAddress(cluster.plane, 'catalog', 83, () => {
-    asked++
+    requests++
     return registry.adminUrl
   })
 })
@@ -66,8 +66,8 @@ test('the status of an MCPRegistry shows the state of each source', async () => 
   const [good, late] = status().sources
   assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
   assert.is(late?.error.code, 'file_missing')
-  assert.is(synced()?.status, 'False')
-  assert.match(synced()?.message ?? '', 'late: there is no such file')
+  assert.is(readSynced()?.status, 'False')
+  assert.match(readSynced()?.message ?? '', 'late: there is no such file')
   assert.match(kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
 })
 
@@ -76,20 +76,20 @@ test('an unchanged registry is polled without a write', async () => {
     () => cluster.operator.log().includes('configuration is in force'),
     'the operator knows the configuration',
   )
-  await standsStill(() => cluster.written().length)
-  const [before, asks] = [cluster.written().length, asked]
-  await eventually(() => asked >= asks + 2, 'the operator polls the pod twice more')
+  await waitUntilStill(() => cluster.written().length)
+  const [before, asks] = [cluster.written().length, requests]
+  await eventually(() => requests >= asks + 2, 'the operator polls the pod twice more')
   assert.equal(cluster.written().slice(before), [])
 })
 
 test('a source that recovers takes one status write', async () => {
-  await standsStill(() => cluster.written().length)
+  await waitUntilStill(() => cluster.written().length)
   const before = cluster.written().length
   const { lastTransitionTime } = status().sources[0]
   await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
   // No synchronous kubectl, which would keep the pod, a part of this process, from answering the operator.
   await eventually(() => cluster.written().length > before, 'the operator writes')
-  await standsStill(() => cluster.written().length)
+  await waitUntilStill(() => cluster.written().length)
   assert.equal(
     cluster
       .written()
@@ -98,14 +98,14 @@ test('a source that recovers takes one status write', async () => {
     ['patch mcpregistries/status'],
   )
   await eventually(() => states() === 'good Synced,late Synced', 'the late source is synced')
-  assert.is(synced()?.status, 'True')
+  assert.is(readSynced()?.status, 'True')
   const [good, late] = status().sources
   assert.equal([late?.servers, late?.leftOut, late?.error], [1, 1, undefined])
   assert.is(good.lastTransitionTime, lastTransitionTime)
 })
 
 test('another operator takes over without a write or an event', async () => {
-  await standsStill(() => cluster.written().length)
+  await waitUntilStill(() => cluster.written().length)
   const before = cluster.written().length
   await cluster.operator.stop()
   await cluster.startOperator([], IN_CLUSTER)
@@ -113,8 +113,8 @@ test('another operator takes over without a write or an event', async () => {
     () => cluster.operator.log().includes('configuration is in force'),
     'the operator has polled the pod',
   )
-  const asks = asked
-  await eventually(() => asked >= asks + 1, 'the operator has asked for the sources')
+  const asks = requests
+  await eventually(() => requests >= asks + 1, 'the operator has asked for the sources')
   assert.equal(
     cluster
       .written()
@@ -158,13 +158,13 @@ test('a gateway that uses the registry gets its address and reports its verdict 
     ['known', 'stray'].map((name) => [name, read('mcpserverentry', name).metadata.uid, remoteUrl(name)]),
   )
   // The Service's address leads nowhere here; before the Service exists, nothing is served.
-  const configOf = (url: string): TestConfig => ({
+  const buildConfig = (url: string): TestConfig => ({
     ...{ backends, incomingAuth },
     catalogGate: { ...catalogGate, mode: 'enforce', registries: [{ name: 'house', url, registry: 'main' }] },
   })
-  const gateway = await startGateway(configOf('http://127.0.0.1:9'))
+  const gateway = await startGateway(buildConfig('http://127.0.0.1:9'))
   const gatePod = await givePodAddress(cluster.plane, 'gated', 86, () => gateway.adminUrl)
-  const told = (reason: string) =>
+  const waitForReason = (reason: string) =>
     eventually(() => {
       const seen = condition('vmcp', 'gated', 'CatalogGate')
       return seen?.reason === reason && seen
@@ -180,13 +180,13 @@ test('a gateway that uses the registry gets its address and reports its verdict 
       ),
     )
   try {
-    assert.is((await told('CatalogUnavailable')).status, 'False')
+    assert.is((await waitForReason('CatalogUnavailable')).status, 'False')
     await publish('good.json', 'known')
-    await gateway.configure(configOf(registry.url))
-    const withheld = await told('MembersWithheld')
+    await gateway.configure(buildConfig(registry.url))
+    const withheld = await waitForReason('MembersWithheld')
     assert.equal([withheld.status, withheld.message], ['False', '1 not approved: "stray": NotInCatalog'])
     await publish('late.json', 'stray')
-    assert.is((await told('AllApproved')).status, 'True')
+    assert.is((await waitForReason('AllApproved')).status, 'True')
   } finally {
     gatePod.close()
     await gateway.close()

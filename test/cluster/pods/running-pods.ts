@@ -8,15 +8,15 @@ import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
-import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
 import { porticoProgram } from '../../support/portico-program.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { IN_CLUSTER, newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, proxy, server } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const [program, ...options] = porticoProgram
 /** The longest time until a change is in force in every pod, because all of them run on one busy machine. */
@@ -76,7 +76,7 @@ class RunningPod {
   }
 
   get #pod(): LiveObject {
-    return given(list('pods', this.#instance)[0])
+    return unwrap(list('pods', this.#instance)[0])
   }
 
   get runsOn(): boolean {
@@ -87,7 +87,7 @@ class RunningPod {
     const touched = JSON.stringify(this.#pod.metadata.annotations ?? {})
     if (touched === this.#touched) return
     this.#touched = touched
-    const [text] = Object.values(given(configMap(this.#instance)).data) as [string]
+    const [text] = Object.values(unwrap(configMap(this.#instance)).data) as [string]
     writeFileSync(`${this.#file}.new`, text)
     renameSync(`${this.#file}.new`, this.#file)
   }
@@ -116,10 +116,10 @@ const catalog = (receiver: OtlpReceiver) =>
     auth: { mode: 'anonymous' },
     telemetry: { openTelemetry: openTelemetry(receiver) },
   })
-const told = () => cluster.read('mcpotel', 'otel')
+const readConfig = () => cluster.read('mcpotel', 'otel')
 
 /** Waits until each workload has sent a span to a receiver. */
-async function reported(receiver: OtlpReceiver): Promise<void> {
+async function waitForReport(receiver: OtlpReceiver): Promise<void> {
   const names = () => new Set(receiver.spans.map(({ resource }) => resource['service.name']))
   await eventually(
     async () => {
@@ -168,16 +168,16 @@ test.after(async () => {
 })
 
 test('a changed endpoint is used by all pods without replacing one, and the status stays true', async () => {
-  await reported(first)
-  const before = told()
+  await waitForReport(first)
+  const before = readConfig()
   const seen: LiveObject[] = []
-  const watching = setInterval(() => seen.push(told()), 500)
+  const watching = setInterval(() => seen.push(readConfig()), 500)
   apply(config(second), catalog(second))
-  await reported(second)
+  await waitForReport(second)
   clearInterval(watching)
   for (const [name, pod] of pods) assert.ok(pod.runsOn, name)
   const after = await eventually(() => {
-    const now = told()
+    const now = readConfig()
     return now.status.configHash !== before.status.configHash && now
   }, 'another hash')
   const referring = ['MCPRemoteProxy/remote', 'MCPServer/everything', 'VirtualMCPServer/front']
@@ -190,10 +190,10 @@ test('a changed endpoint is used by all pods without replacing one, and the stat
   }
   // Nothing is sent to the earlier endpoint any more.
   // An earlier exporter may still be sending its last spans while the new ones already send.
-  await standsStill(() => first.spans.length)
+  await waitUntilStill(() => first.spans.length)
   first.spans.length = 0
   second.spans.length = 0
-  await reported(second)
+  await waitForReport(second)
   assert.equal(first.spans, [])
 })
 

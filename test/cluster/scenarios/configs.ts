@@ -47,15 +47,15 @@ const all = Object.keys(configs)
 
 /** Three workloads that name the config `mine` of every kind; `except` kinds are left out. */
 function users(...except: readonly string[]): readonly Manifest[] {
-  const named = (kind: string, reference: object) => (except.includes(kind) ? {} : reference)
+  const referTo = (kind: string, reference: object) => (except.includes(kind) ? {} : reference)
   const mine = { name: 'mine' }
   const oidcConfigRef = { ...mine, audience: 'tools' }
-  const authz = named('MCPAuthzConfig', { authzConfigRef: mine })
+  const authz = referTo('MCPAuthzConfig', { authzConfigRef: mine })
   const common = {
-    ...named('MCPOIDCConfig', { oidcConfigRef }),
-    ...named('MCPExternalAuthConfig', { externalAuthConfigRef: mine }),
-    ...named('MCPToolConfig', { toolConfigRef: mine }),
-    ...named('MCPTelemetryConfig', { telemetryConfigRef: mine }),
+    ...referTo('MCPOIDCConfig', { oidcConfigRef }),
+    ...referTo('MCPExternalAuthConfig', { externalAuthConfigRef: mine }),
+    ...referTo('MCPToolConfig', { toolConfigRef: mine }),
+    ...referTo('MCPTelemetryConfig', { telemetryConfigRef: mine }),
     ...authz,
   }
   const { telemetryConfigRef } = common as { telemetryConfigRef?: object }
@@ -66,11 +66,11 @@ function users(...except: readonly string[]): readonly Manifest[] {
     manifest('VirtualMCPServer', 'user', {
       groupRef: { name: 'tools' },
       incomingAuth: { ...authenticated, ...authz },
-      ...named('MCPExternalAuthConfig', {
+      ...referTo('MCPExternalAuthConfig', {
         outgoingAuth: { default: { type: 'externalAuthConfigRef', externalAuthConfigRef: mine } },
       }),
       ...(telemetryConfigRef && { telemetryConfigRef }),
-      ...named('MCPToolConfig', { config: { aggregation: { tools: [{ workload: 'entry', toolConfigRef: mine }] } } }),
+      ...referTo('MCPToolConfig', { config: { aggregation: { tools: [{ workload: 'entry', toolConfigRef: mine }] } } }),
     }),
   ]
 }
@@ -89,12 +89,12 @@ const entry = manifest('MCPServerEntry', 'entry', {
 
 const stage = newStage()
 
-const made = (kind: string, { spec }: Config) => manifest(kind, 'mine', spec)
-const changedOf = (kind: string) => manifest(kind, 'mine', (configs[kind] as Config).changed)
+const buildConfig = (kind: string, { spec }: Config) => manifest(kind, 'mine', spec)
+const buildChanged = (kind: string) => manifest(kind, 'mine', (configs[kind] as Config).changed)
 const finalizers = async (kind: string) => (await stage.get(kind, 'mine')).metadata.finalizers ?? []
 const isNamedBy = (users: string) => (config: LiveObject) =>
   (config.status?.referencingWorkloads ?? []).map((one: { kind: string }) => one.kind).join() === users
-const configurations = () => Promise.all(workloads.map(([, child]) => stage.configOf(child)))
+const configurations = () => Promise.all(workloads.map(([, child]) => stage.readConfig(child)))
 
 test.before(async () => {
   await stage.start()
@@ -105,11 +105,11 @@ test.after(() => stage.stop())
 
 test('a config reports that it is valid and a hash of its spec, and has no finalizer while nobody uses it', async () => {
   const entries = Object.entries({ ...configs, VirtualMCPCompositeToolDefinition: composite })
-  stage.apply(...entries.map(([kind, config]) => made(kind, config)))
+  stage.apply(...entries.map(([kind, config]) => buildConfig(kind, config)))
   const hashes = new Map<string, string>()
   for (const [kind] of entries) {
-    await stage.said(kind, 'mine', 'Valid', 'True ConfigValid')
-    await stage.said(kind, 'mine', 'Ready', 'True Ready')
+    await stage.waitForCondition(kind, 'mine', 'Valid', 'True ConfigValid')
+    await stage.waitForCondition(kind, 'mine', 'Ready', 'True Ready')
     const { status } = await stage.until(kind, 'mine', (config) => config.status.observedGeneration === 1)
     assert.match(status.configHash, /^sha256:[0-9a-f]{64}$/)
     hashes.set(kind, status.configHash)
@@ -126,14 +126,14 @@ test('a config reports that it is valid and a hash of its spec, and has no final
 test('a workload reports every missing config, and is served once all exist', async () => {
   stage.apply(...users())
   for (const [kind, child] of workloads) {
-    const told = await stage.said(kind, 'user', 'ReferencesResolved', 'False ReferenceNotFound')
-    for (const config of all) assert.match(told, `${config} "mine" is missing`)
+    const condition = await stage.waitForCondition(kind, 'user', 'ReferencesResolved', 'False ReferenceNotFound')
+    for (const config of all) assert.match(condition, `${config} "mine" is missing`)
     assert.is((await stage.get(kind, 'user')).status.phase, 'Failed')
     assert.is(await stage.find('Deployment', child), undefined)
   }
-  stage.apply(...Object.entries(configs).map(([kind, config]) => made(kind, config)))
+  stage.apply(...Object.entries(configs).map(([kind, config]) => buildConfig(kind, config)))
   for (const [kind, child] of workloads) {
-    await stage.said(kind, 'user', 'ReferencesResolved', 'True')
+    await stage.waitForCondition(kind, 'user', 'ReferencesResolved', 'True')
     await stage.until('Deployment', child)
     await stage.until(kind, 'user', ({ status }) => /^sha256:/.test(status.configHash))
   }
@@ -154,9 +154,9 @@ test('a change of a config reaches every workload that refers to it', async () =
   const hashes = () => Promise.all(workloads.map(async ([kind]) => (await stage.get(kind, 'user')).status.configHash))
   for (const [kind, pattern] of Object.entries(expected)) {
     const before = await hashes()
-    stage.apply(changedOf(kind))
+    stage.apply(buildChanged(kind))
     for (const [at, [workload, child]] of workloads.entries()) {
-      await stage.configured(child, pattern)
+      await stage.waitForConfig(child, pattern)
       await stage.until(workload, 'user', ({ status }) => status.configHash !== before[at])
     }
   }
@@ -169,12 +169,12 @@ test('a CA bundle is mounted in every workload, which waits for it', async () =>
     manifest('MCPOIDCConfig', 'mine', { type: 'inline', inline: { issuer: 'https://login.example', caBundleRef } }),
   )
   const missing = 'ConfigMapNotFound: MCPOIDCConfig "mine": ConfigMap "idp-ca" is missing'
-  for (const [kind] of workloads) await stage.said(kind, 'user', 'ReferencesResolved', missing)
+  for (const [kind] of workloads) await stage.waitForCondition(kind, 'user', 'ReferencesResolved', missing)
   assert.equal(await configurations(), before, 'the last good ones')
   stage.put('ConfigMap', { 'idp-ca': { 'ca.crt': CERTIFICATE } })
   for (const [kind, child] of workloads) {
-    await stage.said(kind, 'user', 'ReferencesResolved', 'True')
-    await stage.configured(child, 'idp-ca')
+    await stage.waitForCondition(kind, 'user', 'ReferencesResolved', 'True')
+    await stage.waitForConfig(child, 'idp-ca')
     await stage.until('Deployment', child, ({ spec }) =>
       spec.template.spec.volumes.some((one) => one.configMap?.name === 'idp-ca'),
     )
@@ -184,15 +184,15 @@ test('a CA bundle is mounted in every workload, which waits for it', async () =>
 test('a config that becomes invalid says so, its users keep the last valid one, and get the next valid one', async () => {
   const before = await configurations()
   stage.apply(manifest('MCPAuthzConfig', 'mine', { type: 'httpv1', config: { url: 'https://pdp.example' } }))
-  await stage.said('MCPAuthzConfig', 'mine', 'Valid', 'False NotSupported')
+  await stage.waitForCondition('MCPAuthzConfig', 'mine', 'Valid', 'False NotSupported')
   for (const [kind] of workloads)
-    await stage.said(kind, 'user', 'ReferencesResolved', /^False ReferenceInvalid: .*MCPAuthzConfig "mine"/)
+    await stage.waitForCondition(kind, 'user', 'ReferencesResolved', /^False ReferenceInvalid: .*MCPAuthzConfig "mine"/)
   assert.equal(await configurations(), before)
-  stage.apply(made('MCPAuthzConfig', configs['MCPAuthzConfig'] as Config))
-  await stage.said('MCPAuthzConfig', 'mine', 'Valid', 'True')
+  stage.apply(buildConfig('MCPAuthzConfig', configs['MCPAuthzConfig'] as Config))
+  await stage.waitForCondition('MCPAuthzConfig', 'mine', 'Valid', 'True')
   for (const [kind, child] of workloads) {
-    await stage.said(kind, 'user', 'ReferencesResolved', 'True')
-    await stage.configured(child, 'call_tool')
+    await stage.waitForCondition(kind, 'user', 'ReferencesResolved', 'True')
+    await stage.waitForConfig(child, 'call_tool')
   }
 })
 
@@ -200,9 +200,9 @@ test('a deleted config, valid or not, stays while a workload of any kind refers 
   stage.apply(manifest('MCPAuthzConfig', 'mine', { type: 'httpv1', config: {} }))
   stage.remove(...all.map((kind) => `${kind}/mine`))
   for (const kind of all) {
-    const told = await stage.said(kind, 'mine', 'DeletionBlocked', 'True StillReferenced')
-    for (const [workload] of workloads) assert.match(told, `${workload} "user"`)
-    await stage.events(kind, 'mine', 'DeletionBlocked', 1)
+    const condition = await stage.waitForCondition(kind, 'mine', 'DeletionBlocked', 'True StillReferenced')
+    for (const [workload] of workloads) assert.match(condition, `${workload} "user"`)
+    await stage.waitForEvents(kind, 'mine', 'DeletionBlocked', 1)
   }
   const [server, proxy, front] = users(...all) as [Manifest, Manifest, Manifest]
   for (const [released, left] of [
@@ -213,25 +213,25 @@ test('a deleted config, valid or not, stays while a workload of any kind refers 
     for (const kind of all) await stage.until(kind, 'mine', isNamedBy(left))
   }
   stage.apply(front)
-  for (const kind of all) await stage.gone(kind, 'mine')
+  for (const kind of all) await stage.waitUntilGone(kind, 'mine')
   for (const [kind, child] of workloads) {
-    await stage.said(kind, 'user', 'ReferencesResolved', 'True')
-    await stage.configured(child, /^(?![\s\S]*(idp-ca|call_tool|secrets\/key|- say))/)
+    await stage.waitForCondition(kind, 'user', 'ReferencesResolved', 'True')
+    await stage.waitForConfig(child, /^(?![\s\S]*(idp-ca|call_tool|secrets\/key|- say))/)
   }
 })
 
 test('an entry keeps its credential from being deleted, and users of a group keep the group', async () => {
   const spec = { ...entry.spec, externalAuthConfigRef: { name: 'mine' } }
-  const credential = made('MCPExternalAuthConfig', configs['MCPExternalAuthConfig'] as Config)
+  const credential = buildConfig('MCPExternalAuthConfig', configs['MCPExternalAuthConfig'] as Config)
   stage.apply(credential, manifest('MCPServerEntry', 'entry', spec))
   await stage.until('MCPExternalAuthConfig', 'mine', ({ metadata }) => metadata.finalizers?.length === 1)
   stage.remove('MCPExternalAuthConfig/mine', 'MCPGroup/tools')
-  await stage.said('MCPExternalAuthConfig', 'mine', 'DeletionBlocked', 'MCPServerEntry "entry"')
-  const told = await stage.said('MCPGroup', 'tools', 'DeletionBlocked', 'VirtualMCPServer "user"')
-  assert.match(told, 'MCPServerEntry "entry"')
+  await stage.waitForCondition('MCPExternalAuthConfig', 'mine', 'DeletionBlocked', 'MCPServerEntry "entry"')
+  const condition = await stage.waitForCondition('MCPGroup', 'tools', 'DeletionBlocked', 'VirtualMCPServer "user"')
+  assert.match(condition, 'MCPServerEntry "entry"')
   stage.remove('MCPServerEntry/entry', 'VirtualMCPServer/user')
-  await stage.gone('MCPExternalAuthConfig', 'mine')
-  await stage.gone('MCPGroup', 'tools')
+  await stage.waitUntilGone('MCPExternalAuthConfig', 'mine')
+  await stage.waitUntilGone('MCPGroup', 'tools')
 })
 
 test.run()

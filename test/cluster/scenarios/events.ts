@@ -23,8 +23,9 @@ test('a reference that is created a moment later causes no warning, and one that
     const name = `late-${attempt}`
     const users: readonly Manifest[] = [gateway(name, name, name), server(name, name, name), proxy(name, name)]
     stage.apply(...users)
-    for (const { kind } of users) await stage.said(kind, name, 'ReferencesResolved', 'False ReferenceNotFound')
-    const asked = performance.now()
+    for (const { kind } of users)
+      await stage.waitForCondition(kind, name, 'ReferencesResolved', 'False ReferenceNotFound')
+    const start = performance.now()
     stage.apply(
       group(name),
       telemetry(name),
@@ -33,15 +34,15 @@ test('a reference that is created a moment later causes no warning, and one that
         telemetryConfigRef: { name: 'never' },
       }),
     )
-    for (const { kind } of users) await stage.said(kind, name, 'ReferencesResolved', 'True')
-    const took = performance.now() - asked
+    for (const { kind } of users) await stage.waitForCondition(kind, name, 'ReferencesResolved', 'True')
+    const took = performance.now() - start
     await eventually(
       () => `${warnings(`never-${attempt}`)}` === 'ReferenceNotFound',
       'a warning about the lasting problem',
     )
-    const told = warnings(name)
-    if (told.length === 0) return
-    assert.ok(attempt < 5 && took > 2_000, `within ${took} ms: ${told}`)
+    const messages = warnings(name)
+    if (messages.length === 0) return
+    assert.ok(attempt < 5 && took > 2_000, `within ${took} ms: ${messages}`)
   }
 })
 

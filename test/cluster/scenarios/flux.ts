@@ -28,7 +28,7 @@ const subjects = objects.map(({ kind, metadata }) => `${kind}/default/${metadata
 const clock = objects.find(({ kind, metadata }) => kind === 'MCPServer' && metadata.name === 'clock') as Named
 const ofClock = 'MCPServer/default/clock'
 
-const applied = (seconds?: number) =>
+const waitForApplied = (seconds?: number) =>
   fluxApplies(stage.plane.kubeconfig, objects.map((one) => stringify(one)).join('---\n'), seconds)
 const outcome = (one: FluxResult, action: string) =>
   one.changes.filter((line) => line.endsWith(` ${action}`)).map((line) => line.slice(0, -action.length - 1))
@@ -54,7 +54,7 @@ async function kubelets(until: Promise<unknown>): Promise<void> {
 
 /** Applies, with pods that come up. */
 async function healthy(): Promise<FluxResult> {
-  const applying = applied(120)
+  const applying = waitForApplied(120)
   await kubelets(applying)
   return applying
 }
@@ -63,7 +63,7 @@ test.before(() => stage.start())
 test.after(() => stage.stop())
 
 test('an applied sample is healthy once its pods are ready', async () => {
-  const early = await applied(EARLY_SECONDS)
+  const early = await waitForApplied(EARLY_SECONDS)
   assert.equal(outcome(early, 'created').sort(), subjects.toSorted())
   assert.match(early.failed, `${ofClock} status: 'InProgress'`)
   const { failed } = await healthy()
@@ -72,26 +72,26 @@ test('an applied sample is healthy once its pods are ready', async () => {
 
 test('a second apply finds no drift and changes nothing', async () => {
   const before = ours()
-  assert.equal(outcome(await applied(), 'unchanged').sort(), subjects.toSorted())
+  assert.equal(outcome(await waitForApplied(), 'unchanged').sort(), subjects.toSorted())
   assert.equal(ours(), before)
 })
 
 test('a manual change is detected and reverted, and nothing else is', async () => {
   stage.plane.patch('mcpserver', 'clock', { spec: { transport: 'sse' } }, {})
-  assert.equal(outcome(await applied(), 'configured'), [ofClock])
+  assert.equal(outcome(await waitForApplied(), 'configured'), [ofClock])
   assert.is((await stage.get('MCPServer', 'clock')).spec['transport'], clock.spec?.['transport'])
 })
 
 test('a change is healthy only once its pods are, and a broken one says why', async () => {
   Object.assign(clock.spec as object, { image: 'clock:next' })
-  const early = await applied(EARLY_SECONDS)
+  const early = await waitForApplied(EARLY_SECONDS)
   assert.equal(outcome(early, 'configured'), [ofClock])
   assert.match(early.failed, `${ofClock} status: 'InProgress'`)
   assert.is((await healthy()).failed, '')
   // A refused object has failed for good, so that Flux does not wait for it.
   Object.assign(clock.spec as object, { env: [{ name: 'A=B', value: '1' }] })
-  assert.match((await applied(120)).failed, `${ofClock} status: 'Failed'`)
-  assert.equal(outcome(await applied(), 'unchanged').sort(), subjects.toSorted())
+  assert.match((await waitForApplied(120)).failed, `${ofClock} status: 'Failed'`)
+  assert.equal(outcome(await waitForApplied(), 'unchanged').sort(), subjects.toSorted())
 })
 
 test.run()

@@ -3,10 +3,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { LiveObject, LivePodTemplate } from '../../support/operator/live-object.ts'
-import { group, type Manifest, manifest, namespaceOf, serviceAccount } from '../support/manifests.ts'
+import { buildNamespace, group, type Manifest, manifest, serviceAccount } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
-import { standsStill } from '../support/stands-still.ts'
+import { waitUntilStill } from '../support/stands-still.ts'
 
 const stage = newStage()
 
@@ -27,25 +27,26 @@ const has = (members: string) => (front: LiveObject) =>
 const front = (wanted?: (object: LiveObject) => unknown) => stage.until('VirtualMCPServer', 'front', wanted)
 const pods = async (wanted: (template: LivePodTemplate) => unknown) =>
   (await stage.until('Deployment', 'front-vmcp', ({ spec }) => wanted(spec.template))).spec.template
-const said = (type: string, pattern: RegExp | string) => stage.said('VirtualMCPServer', 'front', type, pattern)
-const configured = (pattern: RegExp | string) => stage.configured('front-vmcp', pattern)
+const waitForCondition = (type: string, pattern: RegExp | string) =>
+  stage.waitForCondition('VirtualMCPServer', 'front', type, pattern)
+const waitForConfig = (pattern: RegExp | string) => stage.waitForConfig('front-vmcp', pattern)
 
 test.before(async () => {
   await stage.start()
-  stage.plane.apply(namespaceOf('other'))
+  stage.plane.apply(buildNamespace('other'))
 })
 test.after(() => stage.stop())
 
 test('a gateway lists the members of its group as they come and go, of each kind', async () => {
   stage.apply(group(), gateway())
-  await said('BackendsReady', 'False NoBackends')
+  await waitForCondition('BackendsReady', 'False NoBackends')
   const remote = manifest('MCPRemoteProxy', 'three', { remoteUrl: 'https://c.example/mcp', ...inGroup })
   stage.apply(server('one'), entry('two'), remote)
   assert.is((await front(has('one,three,two'))).status.backendCount, 3)
-  await said('BackendsReady', 'True AllServed')
+  await waitForCondition('BackendsReady', 'True AllServed')
   stage.remove('MCPRemoteProxy/three')
   await front(has('one,two'))
-  await configured(/^(?![\s\S]*three)/)
+  await waitForConfig(/^(?![\s\S]*three)/)
 })
 
 test('a group of the same name in another namespace is another group', async () => {
@@ -57,17 +58,17 @@ test('a group of the same name in another namespace is another group', async () 
 })
 
 test('a group stays ready even if its servers fail', async () => {
-  const ready = async () => {
+  const readReady = async () => {
     const { status } = await stage.get('MCPGroup', 'tools')
     return [status.phase, status.conditions.find(({ type }) => type === 'Ready')]
   }
-  const before = await ready()
+  const before = await readReady()
   assert.is(before[0], 'Ready')
   stage.apply(server('one', { podTemplateSpec: { spec: { containers: 'none' } } }))
-  await stage.said('MCPServer', 'one', 'PodTemplateValid', 'False')
+  await stage.waitForCondition('MCPServer', 'one', 'PodTemplateValid', 'False')
   stage.apply(server('one', { replicas: 0 }))
-  await stage.said('MCPServer', 'one', 'Ready', 'True Stopped')
-  assert.equal(await ready(), before)
+  await stage.waitForCondition('MCPServer', 'one', 'Ready', 'True Stopped')
+  assert.equal(await readReady(), before)
 })
 
 test('a member with a broken credential is left out and named, and the gateway serves the others until it is corrected', async () => {
@@ -76,14 +77,14 @@ test('a member with a broken credential is left out and named, and the gateway s
     manifest('MCPExternalAuthConfig', 'broken', bearer),
     entry('two', { externalAuthConfigRef: { name: 'broken' } }),
   )
-  const told = await said('BackendsReady', 'False BackendsLeftOut')
-  assert.match(told, 'MCPServerEntry "two" is left out: MCPExternalAuthConfig "broken": Secret "token" is missing')
+  const condition = await waitForCondition('BackendsReady', 'False BackendsLeftOut')
+  assert.match(condition, 'MCPServerEntry "two" is left out: MCPExternalAuthConfig "broken": Secret "token" is missing')
   assert.is.not((await front(has('one'))).status.phase, 'Failed')
-  await said('Valid', 'True')
-  await configured(/^(?![\s\S]*two\.example)/)
+  await waitForCondition('Valid', 'True')
+  await waitForConfig(/^(?![\s\S]*two\.example)/)
   stage.put('Secret', { token: { k: 'v' } })
-  await said('BackendsReady', 'True AllServed')
-  await configured('two.example')
+  await waitForCondition('BackendsReady', 'True AllServed')
+  await waitForConfig('two.example')
   const { discoveredBackends } = (await front(has('one,two'))).status
   assert.equal(
     discoveredBackends.map(({ authConfigRef, authType }) => [authConfigRef, authType]),
@@ -96,42 +97,42 @@ test('a member with a broken credential is left out and named, and the gateway s
 
 test('more than one replica without shared storage causes a warning', async () => {
   stage.apply(gateway({ replicas: 2 }))
-  await said('SessionStorageWarning', 'True MemorySessions: each of 2 replicas keeps its sessions')
+  await waitForCondition('SessionStorageWarning', 'True MemorySessions: each of 2 replicas keeps its sessions')
   await stage.until('Deployment', 'front-vmcp', ({ spec }) => spec.replicas === 2)
   stage.apply(gateway({ replicas: 1 }))
-  await said('SessionStorageWarning', /^$/)
+  await waitForCondition('SessionStorageWarning', /^$/)
   stage.apply(gateway({ replicas: 2 }))
-  await said('SessionStorageWarning', 'True')
+  await waitForCondition('SessionStorageWarning', 'True')
   stage.apply(gateway({ replicas: 2, sessionStorage: { provider: 'redis', address: 'redis:6379' } }))
-  await said('SessionStorageWarning', /^$/)
-  await configured('redis:6379')
+  await waitForCondition('SessionStorageWarning', /^$/)
+  await waitForConfig('redis:6379')
 })
 
 test('composite tools follow their definitions: missing, there, changed, wrong', async () => {
-  const told = (text: string) => said('CompositeToolsReady', text)
+  const waitForTools = (text: string) => waitForCondition('CompositeToolsReady', text)
   stage.apply(gateway({ config: { compositeToolRefs: [{ name: 'report' }] } }))
-  await told('VirtualMCPCompositeToolDefinition "report" is left out: it is missing')
+  await waitForTools('VirtualMCPCompositeToolDefinition "report" is left out: it is missing')
   stage.apply(definition('report', 'one_echo'))
-  await told('True AllServed')
-  await configured('tool: one_echo')
+  await waitForTools('True AllServed')
+  await waitForConfig('tool: one_echo')
   stage.apply(definition('report', 'one_add'))
-  await configured('tool: one_add')
+  await waitForConfig('tool: one_add')
   const condition = '{{.steps.gone.output}}'
   const wrong = { name: 'report', steps: [{ id: 'a', tool: 'one_echo', condition }] }
   stage.apply(manifest('VirtualMCPCompositeToolDefinition', 'report', wrong))
-  await told('"report" is served as it was before: /spec/steps/0/condition')
-  await configured('tool: one_add')
-  const judged = (verdict: string) =>
+  await waitForTools('"report" is served as it was before: /spec/steps/0/condition')
+  await waitForConfig('tool: one_add')
+  const waitForVerdict = (verdict: string) =>
     stage.until('VirtualMCPCompositeToolDefinition', 'report', ({ status }) => status.validationStatus === verdict)
-  await judged('Invalid')
+  await waitForVerdict('Invalid')
   stage.apply(definition('report', 'one_add'))
-  await told('True AllServed')
-  await judged('Valid')
+  await waitForTools('True AllServed')
+  await waitForVerdict('Valid')
 })
 
 test('a change of objects that a gateway does not refer to causes no write for it', async () => {
-  const since = stage.counting('front', 'front-vmcp', 'vmcp-front', 'front-vmcp-config')
-  await standsStill(() => since().length)
+  const since = stage.recordWrites('front', 'front-vmcp', 'vmcp-front', 'front-vmcp-config')
+  await waitUntilStill(() => since().length)
   const settled = since().length
   stage.apply(
     definition('other', 'one_echo'),
@@ -141,10 +142,10 @@ test('a change of objects that a gateway does not refer to causes no write for i
   )
   stage.put('ConfigMap', { other: { a: 'b' } })
   await stage.until('StatefulSet', 'loner-mcp')
-  await standsStill(() => since().length)
+  await waitUntilStill(() => since().length)
   assert.is(since().length, settled, since().join(', '))
   stage.apply(gateway({ config: { compositeToolRefs: [{ name: 'other' }] } }))
-  await configured('name: other')
+  await waitForConfig('name: other')
   await eventually(() => since().length > settled, 'the audit log has a write')
 })
 
@@ -154,16 +155,16 @@ test('elicitation steps and audit settings reach the configuration unchanged', a
   const tools = {
     compositeTools: [{ name: 'careful', steps: [ask, { id: 'do', tool: 'one_echo', dependsOn: ['ask'] }] }],
   }
-  const audited = (enabled: boolean) => gateway({ config: { ...tools, audit: { enabled } } })
-  stage.apply(audited(true))
-  await configured('type: elicitation')
-  await configured(/^audit:(\n +.*)*\n +enabled: true/m)
-  stage.apply(audited(false))
-  await configured(/^(?![\s\S]*enabled: true)/)
-  stage.apply(audited(true))
-  await configured(/^audit:(\n +.*)*\n +enabled: true/m)
+  const buildAudited = (enabled: boolean) => gateway({ config: { ...tools, audit: { enabled } } })
+  stage.apply(buildAudited(true))
+  await waitForConfig('type: elicitation')
+  await waitForConfig(/^audit:(\n +.*)*\n +enabled: true/m)
+  stage.apply(buildAudited(false))
+  await waitForConfig(/^(?![\s\S]*enabled: true)/)
+  stage.apply(buildAudited(true))
+  await waitForConfig(/^audit:(\n +.*)*\n +enabled: true/m)
   stage.apply(gateway({ config: tools }))
-  await configured(/^(?![\s\S]*audit:)/)
+  await waitForConfig(/^(?![\s\S]*audit:)/)
 })
 
 test('a changed pod template and pull secrets reach the pods; a ServiceAccount is left alone', async () => {

@@ -38,8 +38,13 @@ test.after(() => stage.stop())
 test('a template that the API server refuses is a condition that names the field', async () => {
   stage.apply(...Object.entries(odd).map(([name, [spec]]) => server(name, spec)))
   for (const [name, [, field]] of Object.entries(odd)) {
-    const told = await stage.said('MCPServer', name, 'Ready', /^False (ChildRefused|InvalidPodTemplateSpec): /)
-    assert.ok(told.includes(field), `${name}: ${told}`)
+    const condition = await stage.waitForCondition(
+      'MCPServer',
+      name,
+      'Ready',
+      /^False (ChildRefused|InvalidPodTemplateSpec): /,
+    )
+    assert.ok(condition.includes(field), `${name}: ${condition}`)
     const { status } = await stage.get('MCPServer', name)
     assert.is(status.observedGeneration, 1)
   }
@@ -48,7 +53,7 @@ test('a template that the API server refuses is a condition that names the field
 test('each workload with a corrected template is served', async () => {
   stage.apply(...Object.keys(odd).map((name) => server(name)))
   for (const name of Object.keys(odd)) {
-    await stage.said('MCPServer', name, 'Ready', 'False Progressing')
+    await stage.waitForCondition('MCPServer', name, 'Ready', 'False Progressing')
     await stage.until('Deployment', `${name}-mcp`)
   }
 })
@@ -56,7 +61,7 @@ test('each workload with a corrected template is served', async () => {
 test('pods that already run are kept when the template becomes invalid', async () => {
   const { spec } = await stage.get('Deployment', 'misspelt-inside-mcp')
   stage.apply(server('misspelt-inside', odd['misspelt-inside']?.[0]))
-  await stage.said('MCPServer', 'misspelt-inside', 'Ready', 'False ChildRefused')
+  await stage.waitForCondition('MCPServer', 'misspelt-inside', 'Ready', 'False ChildRefused')
   assert.equal((await stage.get('Deployment', 'misspelt-inside-mcp')).spec, spec)
 })
 

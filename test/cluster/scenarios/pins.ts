@@ -28,15 +28,15 @@ test.after(() => stage.stop())
 
 test('enforcing without a pin is reported once, and pins of several objects reach the pods and leave with them', async () => {
   stage.apply(group(), server('held', { pinning: { mode: 'enforce' } }))
-  await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
-  await stage.configured('held-mcp', 'mode: enforce')
-  await stage.events('MCPServer', 'held', 'DefinitionWithheld', 1)
+  await stage.waitForCondition('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
+  await stage.waitForConfig('held-mcp', 'mode: enforce')
+  await stage.waitForEvents('MCPServer', 'held', 'DefinitionWithheld', 1)
   stage.apply(pin('one', 'held', [{ name: 'a', digests: [digest('a')] }]))
-  await stage.configured('held-mcp', digest('a'))
-  await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'Unknown NotObserved')
+  await stage.waitForConfig('held-mcp', digest('a'))
+  await stage.waitForCondition('MCPServer', 'held', 'DefinitionsApproved', 'Unknown NotObserved')
   stage.apply(pin('two', 'held', [{ name: 'a', digests: [digest('b')] }]))
-  await stage.configured('held-mcp', digest('b'))
-  assert.ok((await stage.configOf('held-mcp')).includes(digest('a')), 'both count')
+  await stage.waitForConfig('held-mcp', digest('b'))
+  assert.ok((await stage.readConfig('held-mcp')).includes(digest('a')), 'both count')
   const { status } = await stage.until(
     'MCPPin',
     'one',
@@ -46,10 +46,10 @@ test('enforcing without a pin is reported once, and pins of several objects reac
   const row = stage.plane.kubectl(['get', 'mcppin', 'one', '--no-headers'])
   assert.match(String(row), /^one +MCPServer +held +1 +True +/)
   stage.remove('MCPPin/one')
-  await stage.gone('MCPPin', 'one')
-  await stage.configured('held-mcp', new RegExp(`^(?![^]*${digest('a')})[^]*${digest('b')}`))
+  await stage.waitUntilGone('MCPPin', 'one')
+  await stage.waitForConfig('held-mcp', new RegExp(`^(?![^]*${digest('a')})[^]*${digest('b')}`))
   stage.remove('MCPPin/two')
-  await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
+  await stage.waitForCondition('MCPServer', 'held', 'DefinitionsApproved', 'False Unpinned')
 })
 
 test('an enforcing gateway gets the pins of an entry, and members that do not enforce are withheld', async () => {
@@ -60,9 +60,9 @@ test('an enforcing gateway gets the pins of an entry, and members that do not en
     gateway,
     pin('far', 'far', [{ name: 'a', digests: [digest('c')] }], 'MCPServerEntry'),
   )
-  await stage.configured('front-vmcp', digest('c'))
-  const told = await stage.said('VirtualMCPServer', 'front', 'DefinitionsApproved', 'False Unpinned')
-  assert.match(told, /"loose"/)
+  await stage.waitForConfig('front-vmcp', digest('c'))
+  const condition = await stage.waitForCondition('VirtualMCPServer', 'front', 'DefinitionsApproved', 'False Unpinned')
+  assert.match(condition, /"loose"/)
   const { status } = await stage.until('MCPPin', 'far', (object) => object.status?.referencingWorkloads?.length === 2)
   assert.equal(status.referencingWorkloads, [
     { kind: 'MCPServerEntry', name: 'far' },
@@ -72,7 +72,7 @@ test('an enforcing gateway gets the pins of an entry, and members that do not en
 
 test('a pin without a target says so, and a duplicate name or malformed digest is refused', async () => {
   stage.apply(pin('lost', 'nobody', []))
-  await stage.said('MCPPin', 'lost', 'Ready', /^False ReferenceNotFound: MCPServer "nobody" is missing/)
+  await stage.waitForCondition('MCPPin', 'lost', 'Ready', /^False ReferenceNotFound: MCPServer "nobody" is missing/)
   const twice = [1, 2].map(() => ({ name: 'a', digests: [digest('a')] }))
   assert.throws(() => stage.apply(pin('twice', 'held', twice)), /Duplicate value/)
   assert.throws(

@@ -16,20 +16,20 @@ test.after(() => stage.stop())
 
 test('a proxy has its children, is pending until its pods are ready, and has a URL that follows its port', async () => {
   stage.apply(proxy('plain', { proxyPort: 9000 }))
-  const servedAt = (port: number) => (service: LiveObject) => service.spec.ports[0].port === port
+  const isServedAt = (port: number) => (service: LiveObject) => service.spec.ports[0].port === port
   await stage.until('Deployment', 'plain-mcprp')
-  await stage.until('Service', 'mcprp-plain', servedAt(9000))
+  await stage.until('Service', 'mcprp-plain', isServedAt(9000))
   await stage.until('ConfigMap', 'plain-mcprp-config')
-  const at =
+  const isAtGeneration =
     (generation: number) =>
     ({ status }: LiveObject) =>
       status?.observedGeneration === generation
-  const { status: first } = await stage.until('MCPRemoteProxy', 'plain', at(1))
+  const { status: first } = await stage.until('MCPRemoteProxy', 'plain', isAtGeneration(1))
   assert.equal([first.phase, first.url], ['Pending', 'http://mcprp-plain.default.svc.cluster.local:9000/mcp'])
   stage.apply(proxy('plain', { proxyPort: 9001, endpointPrefix: '/team' }))
-  const { status: second } = await stage.until('MCPRemoteProxy', 'plain', at(2))
+  const { status: second } = await stage.until('MCPRemoteProxy', 'plain', isAtGeneration(2))
   assert.is(second.url, 'http://mcprp-plain.default.svc.cluster.local:9001/team/mcp')
-  await stage.until('Service', 'mcprp-plain', servedAt(9001))
+  await stage.until('Service', 'mcprp-plain', isServedAt(9001))
 })
 
 const inline = (...policies: string[]) => ({ authzConfig: { type: 'inline', inline: { policies } } })
@@ -75,34 +75,34 @@ for (const [name, spec, type, reason, mend] of [
 ] as const)
   test(`${name}: the problem is a condition and one event, and clears by itself`, async () => {
     stage.apply(proxy(name, spec))
-    await stage.said('MCPRemoteProxy', name, type, `False ${reason}`)
-    await stage.said('MCPRemoteProxy', name, 'Ready', `False ${reason}`)
-    await stage.events('MCPRemoteProxy', name, reason, 1)
+    await stage.waitForCondition('MCPRemoteProxy', name, type, `False ${reason}`)
+    await stage.waitForCondition('MCPRemoteProxy', name, 'Ready', `False ${reason}`)
+    await stage.waitForEvents('MCPRemoteProxy', name, reason, 1)
     assert.is((await stage.get('MCPRemoteProxy', name)).status.phase, 'Failed')
     assert.is(await stage.find('Deployment', `${name}-mcprp`), undefined)
     mend()
-    await stage.said('MCPRemoteProxy', name, type, 'True')
+    await stage.waitForCondition('MCPRemoteProxy', name, type, 'True')
     await stage.until('Deployment', `${name}-mcprp`)
-    await stage.events('MCPRemoteProxy', name, reason, 1)
+    await stage.waitForEvents('MCPRemoteProxy', name, reason, 1)
   })
 
 test('a CA bundle and the key of a Secret are mounted', async () => {
-  const mounted = async (name: string) => {
+  const readMounts = async (name: string) => {
     const { spec } = await stage.get('Deployment', `${name}-mcprp`)
     return spec.template.spec.volumes.map(({ configMap, secret }) => configMap?.name ?? secret?.secretName)
   }
-  assert.ok((await mounted('bundle')).includes('their-ca'))
-  assert.match(await stage.configOf('bundle-mcprp'), 'caBundleFile:')
-  assert.ok((await mounted('secret')).includes('key'))
-  assert.match(await stage.configOf('secret-mcprp'), /name: X-Key\s+file: |file: \S+\s+name: X-Key/)
+  assert.ok((await readMounts('bundle')).includes('their-ca'))
+  assert.match(await stage.readConfig('bundle-mcprp'), 'caBundleFile:')
+  assert.ok((await readMounts('secret')).includes('key'))
+  assert.match(await stage.readConfig('secret-mcprp'), /name: X-Key\s+file: |file: \S+\s+name: X-Key/)
 })
 
 test('a group that is created later is noticed, and a proxy that changes its group moves', async () => {
   stage.apply(proxy('member', { groupRef: { name: 'first' } }))
   const missing = 'False ReferenceNotFound: MCPGroup "first" is missing'
-  await stage.said('MCPRemoteProxy', 'member', 'ReferencesResolved', missing)
+  await stage.waitForCondition('MCPRemoteProxy', 'member', 'ReferencesResolved', missing)
   stage.apply(group('first'), group('second'))
-  await stage.said('MCPRemoteProxy', 'member', 'ReferencesResolved', 'True')
+  await stage.waitForCondition('MCPRemoteProxy', 'member', 'ReferencesResolved', 'True')
   const has =
     (members: string) =>
     ({ status }: LiveObject) =>
@@ -129,8 +129,8 @@ test('a proxy that logs users in signs AWS requests with their own credentials',
       externalAuthConfigRef: { name: 'aws' },
     }),
   )
-  await stage.said('MCPRemoteProxy', 'cloud', 'Valid', 'True')
-  await stage.configured('cloud-mcprp', /authServer:[\s\S]*awsSts:[\s\S]*role\/tools/)
+  await stage.waitForCondition('MCPRemoteProxy', 'cloud', 'Valid', 'True')
+  await stage.waitForConfig('cloud-mcprp', /authServer:[\s\S]*awsSts:[\s\S]*role\/tools/)
 })
 
 test.run()

@@ -18,7 +18,8 @@ const registry = (name: string, source: object, spec: object = {}): Manifest =>
     auth: { mode: 'anonymous' },
     ...spec,
   })
-const said = (name: string, type: string, text: string) => stage.said('MCPRegistry', name, type, text)
+const waitForCondition = (name: string, type: string, text: string) =>
+  stage.waitForCondition('MCPRegistry', name, type, text)
 
 /** Tells whether a ServiceAccount of the namespace has a right. */
 const may = (account: string, verb: string, kind: string): boolean =>
@@ -35,8 +36,8 @@ test('several registries of a namespace have their own children, and only the on
     await stage.until('Service', `mcpreg-${name}`)
     await stage.until('MCPRegistry', name, ({ status }) => status.url.startsWith(`http://mcpreg-${name}.default.`))
   }
-  await stage.configured('files-mcpreg', '/srv/registry.json')
-  await stage.configured('cluster-mcpreg', 'kubernetes:')
+  await stage.waitForConfig('files-mcpreg', '/srv/registry.json')
+  await stage.waitForConfig('cluster-mcpreg', 'kubernetes:')
   await stage.until('RoleBinding', 'cluster-mcpreg')
   for (const kind of ['ServiceAccount', 'Role', 'RoleBinding'])
     assert.is(await stage.find(kind, 'files-mcpreg'), undefined, kind)
@@ -49,17 +50,17 @@ test('several registries of a namespace have their own children, and only the on
   ] as const)
     assert.not.ok(may('cluster-mcpreg', verb, what), `${verb} ${what}`)
   stage.apply(registry('cluster', FROM_FILE))
-  await stage.gone('RoleBinding', 'cluster-mcpreg')
+  await stage.waitUntilGone('RoleBinding', 'cluster-mcpreg')
   await eventually(() => !may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is gone')
 })
 
 test('a registry waits for the ConfigMap of its source and says so once', async () => {
   stage.apply(registry('waiting', FROM_MAP))
-  await said('waiting', 'ReferencesResolved', 'False ConfigMapNotFound: ConfigMap "servers" is missing')
+  await waitForCondition('waiting', 'ReferencesResolved', 'False ConfigMapNotFound: ConfigMap "servers" is missing')
   assert.is(await stage.find('Deployment', 'waiting-mcpreg'), undefined)
-  await stage.events('MCPRegistry', 'waiting', 'ConfigMapNotFound', 1)
+  await stage.waitForEvents('MCPRegistry', 'waiting', 'ConfigMapNotFound', 1)
   stage.put('ConfigMap', { servers: { 'registry.json': '{"servers":[]}' } })
-  await said('waiting', 'ReferencesResolved', 'True')
+  await waitForCondition('waiting', 'ReferencesResolved', 'True')
   const { spec } = await stage.until('Deployment', 'waiting-mcpreg')
   assert.ok(spec.template.spec.volumes.some(({ configMap }) => configMap?.name === 'servers'))
 })
@@ -67,7 +68,7 @@ test('a registry waits for the ConfigMap of its source and says so once', async 
 test('an invalid configuration is reported with its line, and such a registry can be deleted at once', async () => {
   const configYAML = 'sources:\n  - {name: own}\nregistries: []\nauth: {mode: anonymous}\n'
   stage.apply(manifest('MCPRegistry', 'broken', { configYAML }))
-  await said('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
+  await waitForCondition('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
   assert.is((await stage.get('MCPRegistry', 'broken')).status.phase, 'Failed')
   await stage.plane.removeAndWait('mcpreg', ['broken'])
 })
@@ -79,7 +80,7 @@ test('pull secrets and a pod template reach the pods, and a store inside the pod
   const { spec } = await stage.until('Deployment', 'files-mcpreg', (one) => one.spec.template.spec.nodeSelector)
   assert.equal([spec.template.spec.imagePullSecrets, spec.strategy.type], [[{ name: 'pull' }], 'Recreate'])
   stage.apply(registry('files', FROM_FILE, { replicas: 2 }))
-  await said(
+  await waitForCondition(
     'files',
     'Valid',
     'False ConfigInvalid: /spec/replicas: a registry with its store in the pod can have one replica only',

@@ -53,27 +53,27 @@ test('the effect of `kubectl rollout restart` survives later changes, for each k
   stage.apply(...workloads.map(([, , object]) => object('300Mi')))
   for (const [kind, name] of workloads) await stage.until(kind, name)
   stage.plane.kubectl(['rollout', 'restart', ...workloads.map(([kind, name]) => `${kind}/${name}`)])
-  const restarted = async ([kind, name]: (typeof workloads)[number]) => {
+  const readState = async ([kind, name]: (typeof workloads)[number]) => {
     const { spec } = await stage.get(kind, name)
     return spec.template.metadata.annotations['kubectl.kubernetes.io/restartedAt']
   }
-  const before = await Promise.all(workloads.map(restarted))
+  const before = await Promise.all(workloads.map(readState))
   assert.ok(before.every(Boolean), `${before}`)
   stage.apply(...workloads.map(([, , object]) => object('400Mi')))
   for (const [kind, name] of workloads)
     await stage.until(kind, name, ({ spec }) => JSON.stringify(spec.template).includes('"400Mi"'))
-  assert.equal(await Promise.all(workloads.map(restarted)), before)
+  assert.equal(await Promise.all(workloads.map(readState)), before)
 })
 
 test('changing the transport replaces the pods and removes all earlier children', async () => {
   const rights = ['ServiceAccount', 'Role', 'RoleBinding'] as const
   stage.apply(server('pipe', 'streamable-http'))
   await stage.until('Deployment', 'pipe-mcp')
-  for (const kind of ['StatefulSet', ...rights]) await stage.gone(kind, 'pipe-mcp')
-  await stage.configured('pipe-mcp', 'url: http://127.0.0.1:')
+  for (const kind of ['StatefulSet', ...rights]) await stage.waitUntilGone(kind, 'pipe-mcp')
+  await stage.waitForConfig('pipe-mcp', 'url: http://127.0.0.1:')
   stage.apply(server('pipe', 'stdio'))
   await stage.until('StatefulSet', 'pipe-mcp')
-  await stage.gone('Deployment', 'pipe-mcp')
+  await stage.waitUntilGone('Deployment', 'pipe-mcp')
   for (const kind of rights) await stage.until(kind, 'pipe-mcp')
 })
 

@@ -44,7 +44,7 @@ export interface Admin {
     },
   ): LiveObject[]
   /** Returns the API server's error for an object that would be created, or nothing if it would accept the object. */
-  refusalOf(object: object): string | undefined
+  readRefusal(object: object): string | undefined
   /** Creates objects; throws if one exists. */
   create(...objects: readonly object[]): void
   mergePatch(kind: string, name: string, patch: object, namespace?: string): void
@@ -75,7 +75,7 @@ export interface Admin {
   /** Deletes objects of a kind and waits until they are gone, as `kubectl delete` does. */
   removeAndWait(kind: string, names: readonly string[], namespace?: string): Promise<void>
   /** Returns a token of a ServiceAccount, by default for the API server and two hours. */
-  token(name: string, namespace: string, asked?: { readonly audience?: string; readonly seconds?: number }): string
+  token(name: string, namespace: string, options?: { readonly audience?: string; readonly seconds?: number }): string
   /** Tells whether the API server serves these resources (plurals) of a group. */
   serves(group: string, version: string, plurals: readonly string[]): boolean
   /** Tells whether the API server is ready; false if it does not answer. */
@@ -131,7 +131,7 @@ function changes(last: Fields, wanted: Fields, live: Fields): Fields {
   return patch
 }
 
-export function adminOf(server: string, token: string): Admin {
+export function createAdmin(server: string, token: string): Admin {
   // Answers are searched for leaked secrets, like kubectl's output.
   const watch = outputWatch('kubectl-stdout')
   const request = (
@@ -154,15 +154,15 @@ export function adminOf(server: string, token: string): Admin {
     if (watched) watch(answer.text)
     return answer
   }
-  const succeed = ({ status, text }: { readonly status: number; readonly text: string }) => {
+  const parseSuccess = ({ status, text }: { readonly status: number; readonly text: string }) => {
     if (status >= 200 && status < 300) return JSON.parse(text)
-    let told: { message?: string } = {}
+    let answer: { message?: string } = {}
     try {
-      told = JSON.parse(text)
+      answer = JSON.parse(text)
     } catch {
       // Not every error body is a Status.
     }
-    throw new Error(told.message ?? `${status} ${text}`)
+    throw new Error(answer.message ?? `${status} ${text}`)
   }
   const pathTo = (kind: string, namespace: string | undefined, name?: string) => {
     const resource = resourceNamed(kind)
@@ -171,7 +171,7 @@ export function adminOf(server: string, token: string): Admin {
 
   const find: Admin['find'] = (kind, name, namespace = 'default') => {
     const answer = request('GET', pathTo(kind, namespace, name))
-    return answer.status === 404 ? undefined : succeed(answer)
+    return answer.status === 404 ? undefined : parseSuccess(answer)
   }
   /** Lists objects of several kinds and adds their kind, which lists leave out. */
   const listAs = (accept: string, kinds: string, which: Selection = {}): LiveObject[] => {
@@ -183,66 +183,66 @@ export function adminOf(server: string, token: string): Admin {
       if (answer.status === 404) return []
       const { kind: ofItems } = resourceNamed(kind)
       // An empty list of metadata is null.
-      return ((succeed(answer).items ?? []) as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
+      return ((parseSuccess(answer).items ?? []) as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
     })
   }
   const remove = (kind: string, name: string, namespace = 'default', how: object) => {
     const answer = request('DELETE', pathTo(kind, namespace, name), { propagationPolicy: 'Background', ...how })
-    if (answer.status !== 404) succeed(answer)
+    if (answer.status !== 404) parseSuccess(answer)
   }
   return {
     find,
-    read: (kind, name, namespace = 'default') => succeed(request('GET', pathTo(kind, namespace, name))),
+    read: (kind, name, namespace = 'default') => parseSuccess(request('GET', pathTo(kind, namespace, name))),
     exists(kind, name, namespace = 'default') {
       const answer = request('GET', pathTo(kind, namespace, name), undefined, { accept: METADATA_ONLY.object })
-      return answer.status !== 404 && succeed(answer) !== undefined
+      return answer.status !== 404 && parseSuccess(answer) !== undefined
     },
-    list: (...given) => listAs('application/json', ...given),
-    listMetadata: (...given) => listAs(METADATA_ONLY.list, ...given).map(({ metadata }) => metadata),
+    list: (...args) => listAs('application/json', ...args),
+    listMetadata: (...args) => listAs(METADATA_ONLY.list, ...args).map(({ metadata }) => metadata),
     apply(...objects) {
-      for (const given of objects) {
-        const { kind, metadata } = given as Named
+      for (const object of objects) {
+        const { kind, metadata } = object as Named
         const query = '?fieldManager=kubectl-client-side-apply&fieldValidation=Strict'
-        const annotated = withAnnotation(given)
+        const annotated = withAnnotation(object)
         const live = find(kind, metadata.name, metadata.namespace)
         if (live === undefined) {
-          succeed(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, annotated))
+          parseSuccess(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, annotated))
           continue
         }
         const last = JSON.parse(live.metadata.annotations?.[LAST_APPLIED] ?? '{}') as Fields
         const patch = changes(last, annotated, live)
         if (Object.keys(patch).length === 0) continue
         const path = pathTo(kind, metadata.namespace ?? 'default', metadata.name)
-        succeed(request('PATCH', path + query, patch, MERGE_PATCH))
+        parseSuccess(request('PATCH', path + query, patch, MERGE_PATCH))
       }
     },
     applyOnServer(objects, { manager = 'kubectl', force = false, dryRun = false, validation = 'Strict' } = {}) {
       const query = `?fieldManager=${manager}&force=${force}&fieldValidation=${validation}${dryRun ? '&dryRun=All' : ''}`
-      return objects.map((given) => {
-        const { kind, metadata } = given as Named
+      return objects.map((object) => {
+        const { kind, metadata } = object as Named
         const path = pathTo(kind, metadata.namespace ?? 'default', metadata.name)
-        return succeed(request('PATCH', path + query, given, SERVER_SIDE))
+        return parseSuccess(request('PATCH', path + query, object, SERVER_SIDE))
       })
     },
-    refusalOf(given) {
-      const { kind, metadata } = given as Named
+    readRefusal(object) {
+      const { kind, metadata } = object as Named
       const path = pathTo(kind, metadata.namespace ?? 'default')
-      const { status, text } = request('POST', `${path}?dryRun=All&fieldValidation=Strict`, given)
+      const { status, text } = request('POST', `${path}?dryRun=All&fieldValidation=Strict`, object)
       return status < 300 ? undefined : (JSON.parse(text) as { message: string }).message
     },
     create(...objects) {
-      for (const given of objects) {
-        const { kind, metadata } = given as Named
+      for (const object of objects) {
+        const { kind, metadata } = object as Named
         const query = '?fieldManager=kubectl-create&fieldValidation=Strict'
-        succeed(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, given))
+        parseSuccess(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, object))
       }
     },
     patch(kind, name, patch, { namespace = 'default', type = 'merge', subresource }) {
       const path = pathTo(kind, namespace, name) + (subresource === undefined ? '' : `/${subresource}`)
-      succeed(request('PATCH', path, patch, { contentType: PATCHES[type] }))
+      parseSuccess(request('PATCH', path, patch, { contentType: PATCHES[type] }))
     },
     mergePatch(kind, name, patch, namespace = 'default') {
-      succeed(request('PATCH', pathTo(kind, namespace, name), patch, MERGE_PATCH))
+      parseSuccess(request('PATCH', pathTo(kind, namespace, name), patch, MERGE_PATCH))
     },
     may(account, verb, kind, { namespace = 'default', name, subresource } = {}) {
       const { group, plural: resource } = resourceNamed(kind)
@@ -254,7 +254,7 @@ export function adminOf(server: string, token: string): Admin {
       const resourceAttributes = { namespace, verb, group, resource, name, subresource }
       const review = { spec: { user: account, groups, resourceAttributes } }
       const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
-      return succeed(request('POST', path, review)).status.allowed === true
+      return parseSuccess(request('POST', path, review)).status.allowed === true
     },
     remove: (kind, name, namespace) => remove(kind, name, namespace, {}),
     removeAtOnce: (kind, name, namespace) => remove(kind, name, namespace, { gracePeriodSeconds: 0 }),
@@ -262,20 +262,21 @@ export function adminOf(server: string, token: string): Admin {
     async removeAndWait(kind, names, namespace = 'default') {
       const uids = names.map((name) => find(kind, name, namespace)?.metadata.uid)
       for (const name of names) remove(kind, name, namespace, {})
-      const stays = () => names.filter((name, at) => uids[at] && find(kind, name, namespace)?.metadata.uid === uids[at])
-      await eventually(() => stays().length === 0, `${kind} ${names.join(' ')} is deleted`)
+      const listRemaining = () =>
+        names.filter((name, at) => uids[at] && find(kind, name, namespace)?.metadata.uid === uids[at])
+      await eventually(() => listRemaining().length === 0, `${kind} ${names.join(' ')} is deleted`)
     },
     token(name, namespace, { audience, seconds = 7_200 } = {}) {
       const path = `${pathTo('serviceaccount', namespace, name)}/token`
       const spec = { expirationSeconds: seconds, audiences: audience === undefined ? undefined : [audience] }
-      const token: string = succeed(request('POST', path, { spec }, { watched: false })).status.token
+      const token: string = parseSuccess(request('POST', path, { spec }, { watched: false })).status.token
       secret(token)
       return token
     },
     serves(group, version, plurals) {
       const answer = request('GET', `/apis/${group}/${version}`)
       if (answer.status === 404) return false
-      const served = (succeed(answer).resources as { name: string }[]).map(({ name }) => name)
+      const served = (parseSuccess(answer).resources as { name: string }[]).map(({ name }) => name)
       return plurals.every((plural) => served.includes(plural))
     },
     isReady() {

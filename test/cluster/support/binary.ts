@@ -20,9 +20,9 @@ export function kubernetes(needed: readonly string[] = CONTROL_PLANE): Component
 
 /** Returns the minor version of a component, such as 36 for Kubernetes 1.36. */
 export function minorVersion([program, ...leading]: ReturnType<Component>): number {
-  const told = execFileSync(program, [...leading, '--version'], {
+  const output = execFileSync(program, [...leading, '--version'], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  return Number(/v1\.(\d+)\./.exec(told)?.[1])
+  return Number(/v1\.(\d+)\./.exec(output)?.[1])
 }

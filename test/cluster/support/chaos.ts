@@ -20,23 +20,23 @@ const GATEWAYS = resourceNamed('vmcp')
 const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)] as T
 
 /** The expected gateways: for each, its telemetry config and the tool that its filter allows. */
-type Wanted = Map<string, { config: string; tool: string }>
+type WantedObjects = Map<string, { config: string; tool: string }>
 
-const manifestOf = (name: string, { config, tool }: { config: string; tool: string }): Manifest => {
+const buildManifest = (name: string, { config, tool }: { config: string; tool: string }): Manifest => {
   const manifest = gateway(name, config)
   manifest.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: [tool] }] } }
   return manifest
 }
 
 /** The parts that are disturbed, and a function that restarts the operator. */
-export interface Disturbed {
+export interface DisturbedPlane {
   readonly plane: ControlPlane
   readonly relay: CutProxy
   readonly killOperator: () => Promise<void>
 }
 
 /** Makes one change, and repeats it until the API server confirms it; a change without an answer may have been made. */
-async function change(api: ApiServer, wanted: Wanted, step: number): Promise<void> {
+async function change(api: ApiServer, wanted: WantedObjects, step: number): Promise<void> {
   const name = pick(NAMES)
   const isDeleted = wanted.has(name) && Math.random() < 0.3
   const state = { config: pick(CONFIGS), tool: `tool-${step}` }
@@ -45,7 +45,7 @@ async function change(api: ApiServer, wanted: Wanted, step: number): Promise<voi
   await eventually(
     async () => {
       if (isDeleted) await api.remove(GATEWAYS, 'default', name)
-      else await api.apply(GATEWAYS, { apiVersion: 'portico.dev/v1beta1', ...manifestOf(name, state) }, 'kubectl')
+      else await api.apply(GATEWAYS, { apiVersion: 'portico.dev/v1beta1', ...buildManifest(name, state) }, 'kubectl')
       return true
     },
     `the API server takes a change of ${name}`,
@@ -56,7 +56,7 @@ async function change(api: ApiServer, wanted: Wanted, step: number): Promise<voi
 const DISTURBANCES = ['cut', 'freeze', 'refuse', 'kill the operator', 'kill the API server', 'kill etcd'] as const
 type Disturbance = (typeof DISTURBANCES)[number]
 
-async function disturb(kind: Disturbance, { plane, relay, killOperator }: Disturbed): Promise<void> {
+async function disturb(kind: Disturbance, { plane, relay, killOperator }: DisturbedPlane): Promise<void> {
   switch (kind) {
     case 'kill the operator':
       return killOperator()
@@ -82,12 +82,12 @@ function* sequence(): Generator<Disturbance, never> {
 
 /** Runs for `seconds` at least, and longer if a slow machine has made fewer than `leastChanges` by then. */
 export async function chaos(
-  disturbed: Disturbed,
+  disturbed: DisturbedPlane,
   { seconds, leastChanges }: { readonly seconds: number; readonly leastChanges: number },
 ): Promise<{ changes: number; disturbances: ReadonlyMap<Disturbance, number> }> {
   const { plane, relay } = disturbed
   plane.apply(group(), ...CONFIGS.map(telemetry))
-  const wanted: Wanted = new Map()
+  const wanted: WantedObjects = new Map()
   const config = loadKubeConfig(plane.kubeconfig)
   // Asynchronous, because this process restarts what was killed, which the API server waits for before it answers.
   const api = new ApiServer(config, 'test')
@@ -118,11 +118,11 @@ export async function chaos(
   // The garbage collector of Kubernetes ignores kinds that an API server does not list yet after its start. It keeps
   // owners that are deleted meanwhile in its graph, and their children in the cluster, until it is restarted.
   await plane.restartControllers()
-  await converged(plane, wanted)
+  await waitUntilConverged(plane, wanted)
   return { changes, disturbances }
 }
 
-async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
+async function waitUntilConverged(plane: ControlPlane, wanted: WantedObjects): Promise<void> {
   const names = [...wanted.keys()].sort()
   const childNames = (kind: string, suffix: string) =>
     plane
@@ -140,8 +140,9 @@ async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
     }
     for (const config of plane.list('mcpotel')) {
       const users = names.filter((name) => wanted.get(name)?.config === config.metadata.name)
-      const told = (config.status?.referencingWorkloads ?? []).map((one) => one.name).sort()
-      if (told.join() !== users.join()) throw new Error(`${config.metadata.name}: ${told} instead of ${users}`)
+      const referrers = (config.status?.referencingWorkloads ?? []).map((one) => one.name).sort()
+      if (referrers.join() !== users.join())
+        throw new Error(`${config.metadata.name}: ${referrers} instead of ${users}`)
     }
     for (const [kind, suffix] of [
       ['deployments', '-vmcp'],

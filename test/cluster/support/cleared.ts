@@ -14,7 +14,7 @@ const KUBERNETES = /^(default|portico-system|kube-.*)$/
  * Deletes the objects of a test file in the namespace `default`, objects of our kinds everywhere, and other namespaces.
  * Throws if an object stays.
  */
-export async function cleared({ listMetadata, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
+export async function clearCluster({ listMetadata, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
   for (const { name, labels: all } of listMetadata('namespaces')) {
     if (!KUBERNETES.test(name)) remove('namespace', name)
     if (name === 'default' && Object.keys(all).length > 1) {

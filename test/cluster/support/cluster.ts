@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../../support/operator/live-object.ts'
 import type { Admin } from './admin.ts'
-import { cleared } from './cleared.ts'
+import { clearCluster } from './cleared.ts'
 import { type AuditedRequest, type ControlPlane, type ControlPlaneOptions, startControlPlane } from './control-plane.ts'
 import {
   installOperator,
@@ -50,7 +50,7 @@ const shared: {
   plane: ControlPlane | undefined
   options: ControlPlaneOptions
   /** Keeps running for the next file if that asks for the same options. */
-  operator: { readonly given: string; readonly process: OperatorProcess } | undefined
+  operator: { readonly startArgs: string; readonly process: OperatorProcess } | undefined
 } = { users: 0, plane: undefined, options: {}, operator: undefined }
 
 function withLogFromNow(operator: OperatorProcess): OperatorProcess {
@@ -64,20 +64,20 @@ export function newCluster(): Cluster {
   let plane: ControlPlane | undefined
   const operators: OperatorProcess[] = []
 
-  const started = (): ControlPlane => {
+  const requirePlane = (): ControlPlane => {
     if (!plane) throw new Error('the control plane is not started yet')
     return plane
   }
-  const kubectl: Cluster['kubectl'] = (...given) => started().kubectl(...given)
-  const read: Cluster['read'] = (...given) => started().read(...given)
+  const kubectl: Cluster['kubectl'] = (...args) => requirePlane().kubectl(...args)
+  const read: Cluster['read'] = (...args) => requirePlane().read(...args)
 
   const bare: Cluster['bare'] = async (options = {}) => {
     if (shared.plane === undefined) {
       shared.plane = await startControlPlane(options)
       shared.options = options
     } else if (!isDeepStrictEqual({ ...shared.options, ...options }, shared.options)) {
-      const [asked, had] = [options, shared.options].map((one) => JSON.stringify(one))
-      throw new Error(`the control plane of this process was started with ${had}, and not ${asked}`)
+      const [wanted, had] = [options, shared.options].map((one) => JSON.stringify(one))
+      throw new Error(`the control plane of this process was started with ${had}, and not ${wanted}`)
     }
     const whole = shared.plane
     const before = whole.requests().length
@@ -91,26 +91,26 @@ export function newCluster(): Cluster {
     if (!own.exists('namespace', SYSTEM)) await installOperator(own)
   }
   const begin: Cluster['startOperator'] = async (args = [], env = {}) => {
-    const given = JSON.stringify([args, env])
+    const startArgs = JSON.stringify([args, env])
     const { operator: running } = shared
     if (running && !running.process.exited) {
-      if (running.given === given) {
+      if (running.startArgs === startArgs) {
         operators.push(withLogFromNow(running.process))
         return operators.at(-1) as OperatorProcess
       }
       // Two operators would make the same writes.
       await running.process.stop()
     }
-    const process = await startOperator(operatorKubeconfig(started()), args, env)
+    const process = await startOperator(operatorKubeconfig(requirePlane()), args, env)
     operators.push(process)
-    shared.operator = { given, process }
+    shared.operator = { startArgs, process }
     await process.ready()
     return process
   }
 
   return {
     get plane() {
-      return started()
+      return requirePlane()
     },
     get operator() {
       const last = operators.at(-1)
@@ -131,35 +131,35 @@ export function newCluster(): Cluster {
     async stop() {
       shared.users -= 1
       if (shared.users > 0) {
-        if (plane) await cleared(plane)
+        if (plane) await clearCluster(plane)
         return
       }
       for (const one of [shared.operator?.process, ...operators]) if (one && !one.exited) await one.stop()
       await shared.plane?.stop()
     },
     kubectl,
-    find: (...given) => started().find(...given),
+    find: (...args) => requirePlane().find(...args),
     read,
-    exists: (...given) => started().exists(...given),
-    list: (...given) => started().list(...given),
-    listMetadata: (...given) => started().listMetadata(...given),
-    apply: (...given) => started().apply(...given),
-    applyOnServer: (...given) => started().applyOnServer(...given),
-    refusalOf: (...given) => started().refusalOf(...given),
-    create: (...given) => started().create(...given),
-    mergePatch: (...given) => started().mergePatch(...given),
-    patch: (...given) => started().patch(...given),
-    may: (...given) => started().may(...given),
-    remove: (...given) => started().remove(...given),
-    removeAtOnce: (...given) => started().removeAtOnce(...given),
-    orphan: (...given) => started().orphan(...given),
-    removeAndWait: (...given) => started().removeAndWait(...given),
-    token: (...given) => started().token(...given),
-    serves: (...given) => started().serves(...given),
-    isReady: () => started().isReady(),
+    exists: (...args) => requirePlane().exists(...args),
+    list: (...args) => requirePlane().list(...args),
+    listMetadata: (...args) => requirePlane().listMetadata(...args),
+    apply: (...args) => requirePlane().apply(...args),
+    applyOnServer: (...args) => requirePlane().applyOnServer(...args),
+    readRefusal: (...args) => requirePlane().readRefusal(...args),
+    create: (...args) => requirePlane().create(...args),
+    mergePatch: (...args) => requirePlane().mergePatch(...args),
+    patch: (...args) => requirePlane().patch(...args),
+    may: (...args) => requirePlane().may(...args),
+    remove: (...args) => requirePlane().remove(...args),
+    removeAtOnce: (...args) => requirePlane().removeAtOnce(...args),
+    orphan: (...args) => requirePlane().orphan(...args),
+    removeAndWait: (...args) => requirePlane().removeAndWait(...args),
+    token: (...args) => requirePlane().token(...args),
+    serves: (...args) => requirePlane().serves(...args),
+    isReady: () => requirePlane().isReady(),
     condition: (kind, name, type) => read(kind, name).status?.conditions?.find((one) => one.type === type),
     written: () =>
-      started()
+      requirePlane()
         .writes()
         .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events'),
   }

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { secret } from '../../secrets/watch.ts'
 import { freePort } from '../../support/network/free-port.ts'
-import { type Admin, adminOf } from './admin.ts'
+import { type Admin, createAdmin } from './admin.ts'
 import { appendedLines } from './appended-lines.ts'
 import { type Component, kubernetes } from './binary.ts'
 
@@ -96,7 +96,7 @@ function auditedRequest(event: AuditEvent): AuditedRequest {
   }
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   await new Promise((resolve) => child.once('exit', resolve))
 }
@@ -151,7 +151,7 @@ export class Processes {
     this.#running.delete(name)
     child.kill(signal)
     const force = setTimeout(() => child.kill('SIGKILL'), 10_000)
-    await ended(child)
+    await waitForExit(child)
     clearTimeout(force)
   }
 }
@@ -220,7 +220,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     return output
   }
 
-  const administrator = adminOf(server, ADMIN_TOKEN)
+  const administrator = createAdmin(server, ADMIN_TOKEN)
   const startApiServer = async (issuers = options.issuers ?? ['https://kubernetes.default.svc']) => {
     processes.start('kube-apiserver', [
       `--etcd-servers=http://127.0.0.1:${client}`,

@@ -10,7 +10,7 @@ export interface Edit {
 
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
-const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
+const escapeKey = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** Returns another value of the same type. */
 function another(value: Json, path: string): Json {
@@ -46,7 +46,7 @@ function* walk(value: Json, path: string): Generator<Edit> {
   } else if (typeof value === 'object' && value !== null) {
     if (Object.values(value).every((inner) => typeof inner === 'string'))
       yield { what: `add to ${path}`, operations: [{ op: 'add', path: `${path}/added-by-hand`, value: 'x' }] }
-    for (const [key, inner] of Object.entries(value)) yield* walk(inner, `${path}/${escaped(key)}`)
+    for (const [key, inner] of Object.entries(value)) yield* walk(inner, `${path}/${escapeKey(key)}`)
   } else yield { what: `change ${path}`, operations: [{ op: 'replace', path, value: another(value, path) }] }
 }
 
@@ -86,7 +86,7 @@ const ADDITIONS: Readonly<Record<string, readonly Edit['operations'][]>> = {
 }
 
 /** Returns all edits of a live child, some of which the API server may refuse. */
-export function editsOf(live: object): readonly Edit[] {
+export function listEdits(live: object): readonly Edit[] {
   const {
     metadata,
     status: _,
@@ -99,16 +99,16 @@ export function editsOf(live: object): readonly Edit[] {
   const all = [
     ...walk(body as Json, ''),
     ...Object.keys(labels).flatMap((key): Edit[] => [
-      { what: `remove label ${key}`, operations: [{ op: 'remove', path: `/metadata/labels/${escaped(key)}` }] },
+      { what: `remove label ${key}`, operations: [{ op: 'remove', path: `/metadata/labels/${escapeKey(key)}` }] },
       {
         what: `change label ${key}`,
-        operations: [{ op: 'replace', path: `/metadata/labels/${escaped(key)}`, value: 'x' }],
+        operations: [{ op: 'replace', path: `/metadata/labels/${escapeKey(key)}`, value: 'x' }],
       },
     ]),
     ...ours.map(
       (key): Edit => ({
         what: `remove annotation ${key}`,
-        operations: [{ op: 'remove', path: `/metadata/annotations/${escaped(key)}` }],
+        operations: [{ op: 'remove', path: `/metadata/annotations/${escapeKey(key)}` }],
       }),
     ),
     ...ownerReferences.map(

@@ -11,7 +11,7 @@ export function manifest(kind: string, name: string, spec: Record<string, unknow
   return { apiVersion: `${GROUP}/v1beta1`, kind, metadata: { name, namespace }, spec }
 }
 
-export const namespaceOf = (name: string, labels: Readonly<Record<string, string>> = {}) => ({
+export const buildNamespace = (name: string, labels: Readonly<Record<string, string>> = {}) => ({
   apiVersion: 'v1',
   kind: 'Namespace',
   metadata: { name, labels },

@@ -20,7 +20,7 @@ export const SYSTEM = 'portico-system'
 export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator` as const
 
 /** Returns the objects in a YAML text. */
-const documentsOf = (text: string): object[] =>
+const parseDocuments = (text: string): object[] =>
   parseAllDocuments(text).flatMap((document) => (document.toJS() as object | null) ?? [])
 
 /**
@@ -38,7 +38,7 @@ export async function installOperator(plane: ControlPlane): Promise<void> {
     writeFileSync(file, text)
   }
   for (const file of ['namespace.yaml', 'rbac.yaml'])
-    plane.apply(...documentsOf(readFileSync(join(plane.directory, 'deploy', file), 'utf8')))
+    plane.apply(...parseDocuments(readFileSync(join(plane.directory, 'deploy', file), 'utf8')))
 }
 
 /** Writes a kubeconfig with the operator's own token, for the API server or a proxy in front of it. */
@@ -85,7 +85,7 @@ export async function startOperator(
     output += chunk
   })
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const exited = () => child.exitCode !== null || child.signalCode !== null
+  const hasExited = () => child.exitCode !== null || child.signalCode !== null
   const url = `http://127.0.0.1:${health}`
   return {
     pid: child.pid as number,
@@ -93,11 +93,11 @@ export async function startOperator(
     metrics: `http://127.0.0.1:${metrics}/metrics`,
     log: () => output,
     get exited() {
-      return exited()
+      return hasExited()
     },
     async ready() {
       const deadline = Date.now() + 180_000
-      while (Date.now() < deadline && !exited()) {
+      while (Date.now() < deadline && !hasExited()) {
         const response = await fetch(`${url}/readyz`).catch(() => undefined)
         if (response?.ok) return
         await delay(50)

@@ -14,15 +14,15 @@ export interface PodAddress {
 
 /** Forwards requests to the listener at the URL that `url` returns, which is called for each request. */
 async function relay(address: string, port: number, url: () => string): Promise<Server> {
-  const server = createServer((asked, response) => {
-    const { url: path = '/', method, headers } = asked
+  const server = createServer((incoming, response) => {
+    const { url: path = '/', method, headers } = incoming
     const passed = request(new URL(path, url()), { method, headers })
     passed.on('response', (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers)
       answer.pipe(response)
     })
     passed.on('error', () => response.destroy())
-    asked.pipe(passed)
+    incoming.pipe(passed)
   })
   server.listen(port, address)
   await once(server, 'listening')

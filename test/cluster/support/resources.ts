@@ -3,7 +3,7 @@ import { childKinds, type Resource } from '../../../operator/cluster/kubernetes/
 
 interface NamedResource extends Resource {
   readonly shortNames?: readonly string[]
-  /** Whether objects of the kind are cluster-scoped. */
+  /** True if objects of the kind are cluster-scoped. */
   readonly isClusters?: true
 }
 

@@ -1,11 +1,11 @@
 /** `make cluster`: a control plane with our CRDs, until it is interrupted. */
 import { setUp } from '../../setup/index.ts'
-import { needsOf } from '../../setup/needs.ts'
+import { listNeeds } from '../../setup/needs.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { installOperator } from './operator-process.ts'
 
 try {
-  await setUp(needsOf(['test/cluster/support/serve.ts']))
+  await setUp(listNeeds(['test/cluster/support/serve.ts']))
 } catch (error) {
   console.error((error as Error).message)
   process.exit(1)

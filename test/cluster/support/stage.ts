@@ -1,7 +1,7 @@
 /** A control plane with an operator that has its own rights, and short functions that tests use on both. */
 
-import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
+import { unwrap } from '../../support/unwrap.ts'
 import { newCluster } from './cluster.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Manifest } from './manifests.ts'
@@ -25,34 +25,34 @@ export interface Stage {
   podsWith(labels: string): LiveObject[]
   /** Waits until an object satisfies `wanted`, or without `wanted` until it exists, and returns it. */
   until(kind: string, name: string, wanted?: (object: LiveObject) => unknown, namespace?: string): Promise<LiveObject>
-  gone(kind: string, name: string): Promise<void>
+  waitUntilGone(kind: string, name: string): Promise<void>
   /** Returns the data plane's configuration file from the ConfigMap of a workload. */
-  configOf(child: string): Promise<string>
+  readConfig(child: string): Promise<string>
   /** Waits until the configuration file matches. */
-  configured(child: string, pattern: RegExp | string): Promise<void>
+  waitForConfig(child: string, pattern: RegExp | string): Promise<void>
   /** Waits until a condition (`True Reason: message`; empty if there is none) matches, and returns it. */
-  said(kind: string, name: string, type: string, pattern: RegExp | string): Promise<string>
+  waitForCondition(kind: string, name: string, type: string, pattern: RegExp | string): Promise<string>
   /** Waits until `count` events about an object have been written for a reason. */
-  events(kind: string, name: string, reason: string, count: number): Promise<void>
+  waitForEvents(kind: string, name: string, reason: string, count: number): Promise<void>
   /**
    * Returns a function that returns the operator's writes to objects of these names since this call, without Events.
    */
-  counting(...names: readonly string[]): () => readonly string[]
+  recordWrites(...names: readonly string[]): () => readonly string[]
   stop(): Promise<void>
 }
 
 const matches = (text: string, pattern: RegExp | string) =>
   typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
 
-function conditionOf(object: LiveObject | undefined, type: string): string {
-  const told = object?.status?.conditions?.find((one) => one.type === type)
-  return told ? `${told.status} ${told.reason}: ${told.message}` : ''
+function readCondition(object: LiveObject | undefined, type: string): string {
+  const condition = object?.status?.conditions?.find((one) => one.type === type)
+  return condition ? `${condition.status} ${condition.reason}: ${condition.message}` : ''
 }
 
 export function newStage(): Stage {
   const cluster = newCluster()
   const find: Stage['find'] = async (kind, name, namespace) => cluster.find(kind, name, namespace)
-  const configOf = async (child: string) =>
+  const readConfig = async (child: string) =>
     Object.values<string>((await find('ConfigMap', `${child}-config`))?.data ?? {}).join('\n')
 
   return {
@@ -70,7 +70,7 @@ export function newStage(): Stage {
       for (const [kind = '', name = ''] of names.map((one) => one.split('/'))) cluster.remove(kind, name)
     },
     find,
-    get: async (kind, name) => given(await find(kind, name), `${kind} ${name}`),
+    get: async (kind, name) => unwrap(await find(kind, name), `${kind} ${name}`),
     podsWith: (labels) => cluster.list('pods', { labels }),
     until: (kind, name, wanted = () => true, namespace = 'default') =>
       eventually(async () => {
@@ -80,20 +80,23 @@ export function newStage(): Stage {
         const { metadata, ...rest } = object
         throw new Error(JSON.stringify({ ...rest, metadata: { ...metadata, managedFields: undefined } }))
       }, `${kind} ${name}: ${wanted}`),
-    async gone(kind, name) {
+    async waitUntilGone(kind, name) {
       await eventually(async () => (await find(kind, name)) === undefined, `${kind} ${name} is deleted`)
     },
-    configOf,
-    async configured(child, pattern) {
-      await eventually(async () => matches(await configOf(child), pattern), `the configuration of ${child}: ${pattern}`)
+    readConfig,
+    async waitForConfig(child, pattern) {
+      await eventually(
+        async () => matches(await readConfig(child), pattern),
+        `the configuration of ${child}: ${pattern}`,
+      )
     },
-    said: (kind, name, type, pattern) =>
+    waitForCondition: (kind, name, type, pattern) =>
       eventually(async () => {
-        const told = conditionOf(await find(kind, name), type)
-        if (matches(told, pattern)) return told || 'nothing'
-        throw new Error(told || 'nothing is said')
+        const condition = readCondition(await find(kind, name), type)
+        if (matches(condition, pattern)) return condition || 'nothing'
+        throw new Error(condition || 'nothing is said')
       }, `${kind} ${name}, ${type}: ${pattern}`),
-    async events(kind, name, reason, count) {
+    async waitForEvents(kind, name, reason, count) {
       await eventually(() => {
         const about = cluster
           .list('events')
@@ -101,7 +104,7 @@ export function newStage(): Stage {
         return about.filter((one) => one.reason === reason).length === count
       }, `${count} events ${reason} of ${kind} ${name}`)
     },
-    counting(...names) {
+    recordWrites(...names) {
       const before = cluster.plane.writes().length
       return () =>
         cluster.plane

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 const QUIET_MS = 5_000
 
 /** Waits until a value, such as the number of the operator's writes, has stopped changing for a while. */
-export async function standsStill(count: () => number | string): Promise<void> {
+export async function waitUntilStill(count: () => number | string): Promise<void> {
   let last = count()
   for (let since = performance.now(); performance.now() - since < QUIET_MS; await delay(250)) {
     const now = count()

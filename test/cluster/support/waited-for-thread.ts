@@ -12,7 +12,7 @@ function answerTo({ method, url, headers, body }: WaitedForRequest): Promise<Wai
     // Node would send the body of a DELETE without a length, and the server would take it for the next request.
     const length = { 'content-length': String(Buffer.byteLength(body ?? '')) }
     const all = { ...headers, ...(body === undefined ? {} : length) }
-    const asked = ask(url, { method, headers: all, agent, timeout: TIMEOUT_MS }, (response) => {
+    const outgoing = ask(url, { method, headers: all, agent, timeout: TIMEOUT_MS }, (response) => {
       let text = ''
       response.setEncoding('utf8')
       response.on('data', (piece: string) => {
@@ -21,14 +21,14 @@ function answerTo({ method, url, headers, body }: WaitedForRequest): Promise<Wai
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
       response.on('error', reject)
     })
-    asked.on('timeout', () => asked.destroy(new Error(`nothing within ${TIMEOUT_MS} ms`)))
+    outgoing.on('timeout', () => outgoing.destroy(new Error(`nothing within ${TIMEOUT_MS} ms`)))
     // A kept-alive connection may have ended with the API server; the request was then not read.
-    asked.on('error', (error: NodeJS.ErrnoException) => {
-      if (asked.reusedSocket && error.code === 'ECONNRESET')
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
+      if (outgoing.reusedSocket && error.code === 'ECONNRESET')
         answerTo({ method, url, headers, ...(body === undefined ? {} : { body }) }).then(resolve, reject)
       else reject(error)
     })
-    asked.end(body)
+    outgoing.end(body)
   })
 }
 

@@ -8,7 +8,7 @@ import type { Manifest } from '../support/manifests.ts'
 const SUFFIX = '.in.yaml'
 
 /** Returns the inputs of a checkout's golden files, without the documents that stand for a cluster. */
-export function objectsOf(checkout: string): readonly Manifest[] {
+export function readObjects(checkout: string): readonly Manifest[] {
   const folder = join(checkout, 'test/operator/golden')
   const files = readdirSync(folder).filter((file) => file.endsWith(SUFFIX))
   return files.flatMap((file) => {

@@ -8,24 +8,24 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { setUp } from '../../setup/index.ts'
-import { needsOf } from '../../setup/needs.ts'
+import { listNeeds } from '../../setup/needs.ts'
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
 import { type Manifest, yaml } from '../support/manifests.ts'
 import { installOperator, OPERATOR_USER, operatorKubeconfig, startOperator } from '../support/operator-process.ts'
 import { differences } from './differences.ts'
-import { objectsOf } from './objects.ts'
+import { readObjects } from './objects.ts'
 
 /** Both versions use this image, so that the image alone does not change a pod template. */
 const OPTIONS = ['--image=portico:upgrade']
 const QUIET_MS = 5_000
 const DEADLINE_MS = 300_000
 
-const [given] = process.argv.slice(2)
-if (given === undefined || !existsSync(join(given, 'cli/main.ts'))) {
+const [folder] = process.argv.slice(2)
+if (folder === undefined || !existsSync(join(folder, 'cli/main.ts'))) {
   console.error('usage: run.ts DIR, where DIR is another checkout of Portico')
   process.exit(2)
 }
-const before = resolve(given)
+const before = resolve(folder)
 
 interface Workload {
   readonly kind: string
@@ -33,12 +33,12 @@ interface Workload {
   readonly spec: { readonly template: unknown }
 }
 
-const titleOf = ({ kind, metadata }: Workload) => `${kind} ${metadata.namespace}/${metadata.name}`
+const formatTitle = ({ kind, metadata }: Workload) => `${kind} ${metadata.namespace}/${metadata.name}`
 
 /** Returns the pod templates of all workloads, by title. */
-function templatesOf(plane: ControlPlane): ReadonlyMap<string, unknown> {
+function readTemplates(plane: ControlPlane): ReadonlyMap<string, unknown> {
   const list = plane.kubectl(['get', 'deployments,statefulsets', '-A', '-o', 'json'])
-  return new Map((JSON.parse(list).items as Workload[]).map((one) => [titleOf(one), one.spec.template]))
+  return new Map((JSON.parse(list).items as Workload[]).map((one) => [formatTitle(one), one.spec.template]))
 }
 
 /** Runs an operator until it stops writing. Returns the number of its writes, without Leases and Events. */
@@ -75,7 +75,7 @@ function installBefore(plane: ControlPlane): void {
     plane.kubectl(['apply', '-f', join(before, 'operator/deploy', file)])
 }
 
-function isTaken(plane: ControlPlane, object: Manifest): boolean {
+function tryApply(plane: ControlPlane, object: Manifest): boolean {
   try {
     plane.kubectl(['apply', '--server-side', '-f', '-'], { input: yaml(object) })
     return true
@@ -87,17 +87,17 @@ function isTaken(plane: ControlPlane, object: Manifest): boolean {
 /** Returns the number of changed pod templates. */
 async function upgrade(plane: ControlPlane): Promise<number> {
   installBefore(plane)
-  const objects = objectsOf(before)
+  const objects = readObjects(before)
   for (const namespace of new Set(objects.map(({ metadata }) => metadata.namespace)))
     plane.kubectl(['create', 'namespace', namespace])
   // One by one, because the CRDs already refuse some of them, where the API server can check the rule.
-  const taken = objects.filter((object) => isTaken(plane, object))
+  const taken = objects.filter((object) => tryApply(plane, object))
   console.log(`before: ${taken.length} of ${objects.length} objects, ${await settle(plane, before)} writes`)
-  const templates = templatesOf(plane)
+  const templates = readTemplates(plane)
   await installOperator(plane)
   const root = resolve(import.meta.dirname, '../../..')
   console.log(`after: ${await settle(plane, root)} writes`)
-  const now = templatesOf(plane)
+  const now = readTemplates(plane)
   const changed = [...templates].flatMap(([title, template]) => {
     const found = differences(template, now.get(title))
     return found.length > 0 ? [`${title}\n${found.map((line) => `    ${line}`).join('\n')}`] : []
@@ -107,7 +107,7 @@ async function upgrade(plane: ControlPlane): Promise<number> {
   return templates.size === 0 ? 1 : changed.length
 }
 
-await setUp(needsOf(['test/cluster/upgrade/run.ts']))
+await setUp(listNeeds(['test/cluster/upgrade/run.ts']))
 const plane = await startControlPlane()
 try {
   if ((await upgrade(plane)) > 0) process.exitCode = 1

@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert'
 import { AuditWriter, FileTarget, type Target } from '../../../dataplane/audit/audit-writer.ts'
 import { AuditFile } from '../../support/audit/audit-file.ts'
 import { eventually } from '../../support/eventually.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 let file: AuditFile
 let ends: (() => Promise<unknown>)[] = []
@@ -22,7 +22,7 @@ test.after.each(async () => {
 })
 
 function writerTo(target: Target, mostWaiting?: number) {
-  const { log, lines: logged } = keptLog()
+  const { log, lines: logged } = recordLog()
   const counts = { written: 0, lost: 0 }
   const writer = new AuditWriter({
     target,
@@ -55,14 +55,14 @@ test('after a rotation by rename, lines go to a new file, and none is cut or los
   writer.take('before\n')
   await eventually('it is written', () => counts.written === 1)
   renameSync(file.path, `${file.path}.1`)
-  let told = 1
+  let written = 1
   await eventually('there is another file', () => {
-    writer.take(`${told++}\n`)
+    writer.take(`${written++}\n`)
     return file.text !== ''
   })
   await writer.close(30_000)
   const all = [...lines(`${file.path}.1`), ...lines()]
-  assert.equal(all, ['before', ...Array.from({ length: told - 1 }, (_, index) => `${index + 1}`)])
+  assert.equal(all, ['before', ...Array.from({ length: written - 1 }, (_, index) => `${index + 1}`)])
 })
 
 test('if the file can’t be written, the problem is reported once, and the lines are written later', async () => {
@@ -112,7 +112,7 @@ test('a slow target holds a bounded number of bytes; lines beyond that are lost,
   for (let index = 100; index < 200; index++) writer.take(`line ${index}\n`)
   assert.equal(counts, { written: 0, lost: 89 })
   gate.resolve()
-  await eventually('what waited is written', () => counts.written === 11)
+  await eventually('the waiting events are written', () => counts.written === 11)
   writer.take('after\n')
   await eventually('the rest is written', () => counts.written === 13)
   const expected = [...Array.from({ length: 11 }, (_, index) => `line ${100 + index}`), 'lost 89', 'after']

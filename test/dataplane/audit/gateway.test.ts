@@ -107,7 +107,7 @@ test('a call is logged with caller, tool, address, outcome and duration', async 
     'x-forwarded-for': '1.2.3.4, 198.51.100.7',
     'user-agent': 'test/1',
   }
-  const { headers: given } = await postModern(
+  const { headers: received } = await postModern(
     guarded.url,
     'tools/call',
     { name: 'good', arguments: { password: 'hunter2' } },
@@ -135,7 +135,7 @@ test('a call is logged with caller, tool, address, outcome and duration', async 
     request_id: 'mine-1',
     trace_id: TRACE,
   })
-  assert.is(given.get('x-request-id'), 'mine-1')
+  assert.is(received.get('x-request-id'), 'mine-1')
   assert.is(backend.seen.at(-1)?.headers['x-request-id'], 'mine-1')
 })
 
@@ -184,7 +184,7 @@ test('a session of the legacy era, from its start to its end, under one digest',
   for (const headers of [session, eves]) assert.not.ok(file.text.includes(String(headers['mcp-session-id'])))
 })
 
-test('callers who are not let in, and bodies that are no message', async () => {
+test('refused callers, and bodies that are no message', async () => {
   const bearer = await guarded.bearer(alice)
   const token = String(bearer['authorization'])
   await post(guarded.url, rpc('tools/list'), { authorization: `${token.slice(0, -4)}AAAA` })
@@ -268,12 +268,12 @@ test('a structured result that repeats as text is masked in both, and so are arg
 test('a change of the configuration is an event, and so is one that is refused', async () => {
   await configure({ maxDataSize: 17 })
   await guarded.gateway.configure('{')
-  await eventually('it is told of', () => file.text.includes('config_refused'))
-  const told = file.all.filter(({ type }) => type === 'config_reload').map(summary)
-  assert.equal(told.slice(-2), ['config_reload success', 'config_reload failure config_refused'])
+  await eventually('it is recorded', () => file.text.includes('config_refused'))
+  const reloads = file.all.filter(({ type }) => type === 'config_reload').map(summary)
+  assert.equal(reloads.slice(-2), ['config_reload success', 'config_reload failure config_refused'])
 })
 
-test('if the file can’t be written, the status says so and calls go on', async () => {
+test('if the file can’t be written, the status says so and calls continue', async () => {
   await configure({ logFile: '/proc/no/audit.log' })
   assert.is((await guarded.modern(alice, 'tools/call', { name: 'good' })).status, 200)
   const status = async () =>

@@ -8,13 +8,13 @@ import { type Audited, AuditFile } from '../../support/audit/audit-file.ts'
 import { eventually } from '../../support/eventually.ts'
 import { GuardedGateway } from '../../support/gateway/guarded.ts'
 import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
-import { randomOf } from '../../support/random.ts'
+import { createRandom } from '../../support/random.ts'
 import { answer, type RawRequest, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
 
 const USERS = 12
 const PROGRAMS = ['desk', 'phone']
 const policies = ['permit(principal, action, resource);', 'forbid(principal == Client::"user0", action, resource);']
-const random = randomOf(15)
+const random = createRandom(15)
 
 let file: AuditFile
 let servers: readonly RawServer[] = []

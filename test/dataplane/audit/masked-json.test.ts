@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { maskedJson } from '../../../dataplane/audit/masked-json.ts'
 
-const masked = (value: unknown, bytes = 1024) => maskedJson(JSON.stringify(value), bytes)
+const mask = (value: unknown, bytes = 1024) => maskedJson(JSON.stringify(value), bytes)
 
 test('values of members that sound like secrets are left out, of whatever kind and depth', () => {
   const value = {
@@ -13,7 +13,7 @@ test('values of members that sound like secrets are left out, of whatever kind a
     secret: [1, 2],
     after: true,
   }
-  const { text, isCut } = masked(value)
+  const { text, isCut } = mask(value)
   assert.is(isCut, false)
   assert.equal(JSON.parse(text), {
     city: 'Basel',
@@ -29,7 +29,7 @@ test('a name that is escaped is the same name', () => {
 })
 
 test('credentials inside texts, and keys in URLs, are left out', () => {
-  const { text } = masked({
+  const { text } = mask({
     note: 'use Bearer abcdefghijklmnop, or eyJhbGciOiJIUzI1.eyJzdWIiOiJ4.c2ln',
     at: 'https://user:hunter2@host/path?key=hunter2#hunter2',
   })
@@ -38,7 +38,7 @@ test('credentials inside texts, and keys in URLs, are left out', () => {
 
 test('a text that is JSON is masked as JSON, as deep as it goes, and stays as it is written', () => {
   const inner = { password: 'hunter2', city: 'Basel', list: [{ apiKey: { a: 'hunter2' } }] }
-  const shown = { password: '[redacted]', city: 'Basel', list: [{ apiKey: '[redacted]' }] }
+  const expected = { password: '[redacted]', city: 'Basel', list: [{ apiKey: '[redacted]' }] }
   const texts = [
     JSON.stringify(inner),
     JSON.stringify(inner, null, 2),
@@ -46,17 +46,17 @@ test('a text that is JSON is masked as JSON, as deep as it goes, and stays as it
     '{"pass\\u0077ord":"hunter2"}',
   ]
   for (const text of texts) {
-    const { result } = JSON.parse(masked({ result: [{ type: 'text', text }] }, 4096).text)
-    assert.equal(JSON.parse(result[0].text), text.includes('city') ? shown : { password: '[redacted]' })
+    const { result } = JSON.parse(mask({ result: [{ type: 'text', text }] }, 4096).text)
+    assert.equal(JSON.parse(result[0].text), text.includes('city') ? expected : { password: '[redacted]' })
     if (text.includes('\n  ')) assert.match(result[0].text, '",\n  "city": "Basel",\n  "list": [\n')
   }
   let nested: unknown = inner
   for (let depth = 0; depth < 12; depth++) {
     nested = { text: JSON.stringify(nested) }
-    assert.not.match(masked(nested, 1024 * 1024).text, /hunter2/)
+    assert.not.match(mask(nested, 1024 * 1024).text, /hunter2/)
   }
   const two = `${JSON.stringify(inner)}\n${JSON.stringify(inner)}\n`
-  assert.not.match(masked({ text: two }).text, /hunter2/)
+  assert.not.match(mask({ text: two }).text, /hunter2/)
 })
 
 test('a text that is no JSON is masked by the same words, and the rest of it stays', () => {
@@ -85,9 +85,9 @@ test('a text that is no JSON is masked by the same words, and the rest of it sta
     '{"city":"Basel","note":nothing,"password":"hunter2"}',
   ]
   for (const text of texts) {
-    const shown = masked({ text }).text
-    assert.not.match(shown, /hunter2/, `${text} is ${shown}`)
-    assert.match(shown, 'Basel', `${text} is ${shown}`)
+    const output = mask({ text }).text
+    assert.not.match(output, /hunter2/, `${text} is ${output}`)
+    assert.match(output, 'Basel', `${text} is ${output}`)
     const bare = maskedJson(text, 1024).text
     assert.not.match(bare, /hunter2/, `${text} is ${bare}`)
   }
@@ -98,7 +98,7 @@ test('a text that is no JSON is masked by the same words, and the rest of it sta
     '[1] see {2}: "x"',
     'a: b, c = d',
   ])
-    assert.is(JSON.parse(masked({ text }).text).text, text)
+    assert.is(JSON.parse(mask({ text }).text).text, text)
 })
 
 test('a text that is cut within is masked up to its end', () => {
@@ -115,10 +115,10 @@ test('a text that is cut within is masked up to its end', () => {
 })
 
 test('it is cut at bytes, never within a character', () => {
-  assert.equal(masked('abc', 5), { text: '"abc"', isCut: false })
-  assert.equal(masked('abcd', 5), { text: '"abcd', isCut: true })
+  assert.equal(mask('abc', 5), { text: '"abc"', isCut: false })
+  assert.equal(mask('abcd', 5), { text: '"abcd', isCut: true })
   for (let bytes = 0; bytes < 11; bytes++) {
-    const { text, isCut } = masked('äöü€', bytes)
+    const { text, isCut } = mask('äöü€', bytes)
     assert.ok(Buffer.byteLength(text) <= bytes)
     assert.not.match(text, /\u{fffd}/u)
     assert.is(isCut, true)
@@ -137,10 +137,10 @@ test('a text that is not valid JSON is masked as far as it looks like JSON', () 
 
 test('a secret that would be cut is left out as well', () => {
   const long = `Bearer ${'x'.repeat(3000)}`
-  for (const bytes of [8, 100, 2000]) assert.not.match(masked({ long }, bytes).text, /xxxx/)
+  for (const bytes of [8, 100, 2000]) assert.not.match(mask({ long }, bytes).text, /xxxx/)
 })
 
-test('the time grows linearly with what is written and with what is left out', () => {
+test('the time grows linearly with the written text and with the text that is left out', () => {
   const hostile = [
     `{"a":"${'eyJaaaaaaaa-'.repeat(400_000)}"}`,
     `{"password":${'['.repeat(2_000_000)}`,

@@ -21,8 +21,8 @@ test.before(async () => {
   }
   fixture = await startAuthzRegistry({ config: { audit } })
   const { sources } = await fixture.registry.status()
-  const told = () => new Set(file.all.map(({ target }) => target?.['source']))
-  await eventually('the syncs are told of', () => sources.every(({ name }) => told().has(name)))
+  const listSources = () => new Set(file.all.map(({ target }) => target?.['source']))
+  await eventually('the syncs are recorded', () => sources.every(({ name }) => listSources().has(name)))
 })
 test.after(async () => {
   await fixture.close()
@@ -40,7 +40,7 @@ test('syncs are logged with their source', () => {
 })
 
 test('a read is logged with the caller and the entry', async () => {
-  const token = await fixture.tokenOf('platform-writer')
+  const token = await fixture.mintToken('platform-writer')
   const headers = {
     authorization: `Bearer ${token}`,
     'x-request-id': 'mine-1',

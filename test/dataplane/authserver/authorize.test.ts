@@ -8,12 +8,12 @@ import * as assert from 'uvu/assert'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../support/identity/auth-server.ts'
-import { consentOf } from '../../support/identity/user-agent.ts'
+import { parseConsent } from '../../support/identity/user-agent.ts'
 
 let server: AuthServerUnderTest
 let client: TestClient
@@ -32,7 +32,7 @@ test.before(async () => {
 test.after(() => server.close())
 
 /** Allows the client and returns where the authorization request redirects to, or the status if it does not redirect. */
-async function leadsTo(url: string): Promise<string> {
+async function followTo(url: string): Promise<string> {
   const response = await client.agent.get(url)
   const text = await response.text()
   const location = response.headers.get('location')
@@ -42,7 +42,7 @@ async function leadsTo(url: string): Promise<string> {
     assert.match(response.headers.get('content-type') ?? '', 'text/html')
     assert.match(response.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
     assert.match(text, '<h1>')
-    const question = consentOf(text, url)
+    const question = parseConsent(text, url)
     if (question === undefined) return `${response.status}`
     const { action, token } = question
     return (await client.agent.post(action, { token, decision: 'allow' })).headers.get('location') ?? ''
@@ -66,11 +66,11 @@ test('an unknown client, or one with another redirect URI, is not redirected', a
     { redirect_uri: 'javascript:alert(1)' },
     { redirect_uri: 'not a uri' },
   ])
-    assert.is(await leadsTo(client.authorizeUrl(changes)), '400', JSON.stringify(changes).slice(0, 80))
+    assert.is(await followTo(client.authorizeUrl(changes)), '400', JSON.stringify(changes).slice(0, 80))
   for (const name of ['client_id', 'redirect_uri'])
     for (const value of [client.id, REDIRECT])
-      assert.is(await leadsTo(`${client.authorizeUrl()}&${name}=${encodeURIComponent(value)}`), '400', name)
-  assert.is(await leadsTo(`${client.authorizeUrl()}&x=${'y'.repeat(20_000)}`), '400')
+      assert.is(await followTo(`${client.authorizeUrl()}&${name}=${encodeURIComponent(value)}`), '400', name)
+  assert.is(await followTo(`${client.authorizeUrl()}&x=${'y'.repeat(20_000)}`), '400')
 })
 
 test('a public client may take any port of a loopback address that it has registered, and nothing else', async () => {
@@ -84,7 +84,7 @@ test('a public client may take any port of a loopback address that it has regist
     'cursor://anysphere/cb',
   ])
     assert.ok(
-      (await leadsTo(client.authorizeUrl({ redirect_uri: uri }))).startsWith(`${server.upstream.issuer}/auth`),
+      (await followTo(client.authorizeUrl({ redirect_uri: uri }))).startsWith(`${server.upstream.issuer}/auth`),
       uri,
     )
   for (const uri of [
@@ -107,7 +107,7 @@ test('a public client may take any port of a loopback address that it has regist
     'http://localhost:99/cb?x=2',
     'cursor://anysphere:99/cb',
   ])
-    assert.is(await leadsTo(client.authorizeUrl({ redirect_uri: uri })), '400', uri)
+    assert.is(await followTo(client.authorizeUrl({ redirect_uri: uri })), '400', uri)
 })
 
 test('all other errors go to the client’s redirect URI, at its own port, with its state and our issuer', async () => {
@@ -136,7 +136,7 @@ test('all other errors go to the client’s redirect URI, at its own port, with 
     [{ request_uri: 'https://evil.example/r' }, 'request_uri_not_supported'],
     [{ prompt: 'none' }, 'login_required'],
   ] as const) {
-    const location = await leadsTo(client.authorizeUrl({ ...changes, redirect_uri: redirect }))
+    const location = await followTo(client.authorizeUrl({ ...changes, redirect_uri: redirect }))
     assert.ok(location.startsWith(redirect), `${JSON.stringify(changes)}: ${location}`)
     const answer = new URL(location.replace('#', '?')).searchParams
     assert.is(answer.get('error'), code, JSON.stringify(changes))
@@ -178,7 +178,7 @@ test('a refused link leads to a page first, and to no site or app by itself', as
 test('a parameter that comes twice is refused', async () => {
   for (const name of ['scope', 'state', 'code_challenge', 'resource', 'response_type'])
     assert.is(
-      error(await leadsTo(`${client.authorizeUrl({ resource: server.resource })}&${name}=x`)),
+      error(await followTo(`${client.authorizeUrl({ resource: server.resource })}&${name}=x`)),
       'invalid_request',
       name,
     )
@@ -195,10 +195,10 @@ test('a token is for the requested resource, or for this gateway if none was req
 })
 
 test('scopes are the requested ones that exist, or the gateway’s if none were requested', async () => {
-  const scopeOf = async (scope: string | undefined) => (await client.login({ scope })).scope
-  assert.is(await scopeOf('tools:read'), 'tools:read')
-  assert.is(await scopeOf('tools:read unknown openid'), 'tools:read openid')
-  assert.is(await scopeOf(undefined), 'tools:call tools:read')
+  const readScope = async (scope: string | undefined) => (await client.login({ scope })).scope
+  assert.is(await readScope('tools:read'), 'tools:read')
+  assert.is(await readScope('tools:read unknown openid'), 'tools:read openid')
+  assert.is(await readScope(undefined), 'tools:call tools:read')
   const narrow = await TestClient.register(server.issuer, { scope: 'tools:read' })
   const refused = await narrow.authorize({ scope: 'tools:call' })
   assert.is(refused.get('error'), 'invalid_scope')
@@ -207,12 +207,12 @@ test('scopes are the requested ones that exist, or the gateway’s if none were 
 
 test('two tabs of one browser log in at the same time, each with its own answer', async () => {
   const [one, two] = [client.authorizeUrl({ state: 'one' }), client.authorizeUrl({ state: 'two' })]
-  const begun = [await leadsTo(one), await leadsTo(two)]
+  const started = [await followTo(one), await followTo(two)]
   for (const [index, state] of [[1, 'two'] as const, [0, 'one'] as const]) {
-    const end = await client.agent.follow(begun[index] as string, (at) => at.startsWith(REDIRECT))
+    const end = await client.agent.follow(started[index] as string, (at) => at.startsWith(REDIRECT))
     const answer = new URL(end.url).searchParams
     assert.is(answer.get('state'), state)
-    await tokensOf(await client.exchange(answer.get('code') as string))
+    await readTokens(await client.exchange(answer.get('code') as string))
   }
 })
 
@@ -237,7 +237,7 @@ test('only GET is served, and nothing is taken from a Host header', async () => 
   const page = await send('GET', url.pathname + url.search)
   assert.not.match(page.text, 'evil.example')
   assert.not.match(page.text, 'localhost')
-  const { action = '', token = '' } = consentOf(page.text, url.href) ?? {}
+  const { action = '', token = '' } = parseConsent(page.text, url.href) ?? {}
   const form = { cookie: page.cookie, 'content-type': 'application/x-www-form-urlencoded' }
   const { location } = await send('POST', new URL(action).pathname, form, `token=${token}&decision=allow`)
   assert.is(new URL(location as string).searchParams.get('redirect_uri'), `${server.issuer}/oauth/callback`)

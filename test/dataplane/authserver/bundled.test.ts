@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { SCOPES, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { readTokens, SCOPES, TestClient } from '../../support/identity/auth-server.ts'
 import { startLoginProvider } from '../../support/identity/login-provider.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { writeBundle } from '../../support/portico-program.ts'
@@ -40,7 +40,7 @@ test('a user logs in at a gateway that runs from the bundle', async () => {
     )
     const client = await TestClient.register(issuer)
     const tokens = await client.login({ scope: 'openid tools:call' })
-    assert.is((await tokensOf(await client.refresh(tokens.refresh_token))).scope, 'openid tools:call')
+    assert.is((await readTokens(await client.refresh(tokens.refresh_token))).scope, 'openid tools:call')
   } finally {
     const gone = once(child, 'exit')
     child.kill('SIGKILL')

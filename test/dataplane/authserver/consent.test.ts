@@ -5,11 +5,11 @@ import * as assert from 'uvu/assert'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../support/identity/auth-server.ts'
-import { consentOf, type UserAgent } from '../../support/identity/user-agent.ts'
+import { parseConsent, type UserAgent } from '../../support/identity/user-agent.ts'
 
 /** Consent is remembered only for redirects to web sites. */
 const SITE = 'https://app.example.com/cb'
@@ -48,7 +48,7 @@ const sentToProvider = () => server.upstream.authorizations.length
 async function question(client: TestClient, agent: UserAgent = client.agent, changes: Record<string, string> = {}) {
   const url = client.authorizeUrl(changes)
   const page = await (await agent.get(url)).text()
-  const form = consentOf(page, url)
+  const form = parseConsent(page, url)
   assert.ok(form, page)
   return { page, ...form }
 }
@@ -69,7 +69,7 @@ test('a person who follows a link is asked before anything goes to the provider'
   assert.is(sentToProvider(), before)
 })
 
-test('the client is told that it was denied, and nothing went to the provider', async () => {
+test('the client gets the denial, and nothing went to the provider', async () => {
   const client = await register('Denied')
   const before = sentToProvider()
   client.agent.answer = 'deny'
@@ -97,7 +97,7 @@ test('an answer is remembered for the client, its redirect URI and its scopes', 
   assert.is(client.agent.questions.length, length)
 })
 
-test('if any program on the computer could receive the answer, consent is asked for at each login', async () => {
+test('if any program on the computer could receive the answer, the user is asked for consent at each login', async () => {
   for (const redirect of [REDIRECT, 'com.example.app:/cb', 'cursor://anysphere.mcp/cb', 'https://localhost:1/cb']) {
     const client = await register('On this computer', [redirect, SITE])
     const site = await isAsked(client)
@@ -173,7 +173,7 @@ test('several pages open at once don’t disturb each other', async () => {
     const answer = await client.agent.post(action, { decision: 'allow', token })
     const end = await client.agent.follow(answer.headers.get('location') ?? '', (at) => at.startsWith(REDIRECT))
     const code = new URL(end.url).searchParams.get('code') ?? ''
-    await tokensOf(await client.exchange(code))
+    await readTokens(await client.exchange(code))
   }
 })
 

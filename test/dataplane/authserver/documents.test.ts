@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import { readSigningKeys } from '../../../dataplane/authserver/keys/key-files.ts'
 import { eventually } from '../../support/eventually.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { SCOPES, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { readTokens, SCOPES, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 
 const json = async (url: string) => {
   const response = await fetch(url, { headers: { origin: 'https://inspector.example' } })
@@ -162,7 +162,7 @@ test('keys: public halves are published, the first key signs, and changed files 
 
   await replace('one.pem', rsa)
   await replace('two.pem', one)
-  await eventually('the keys are read anew', async () => !(await ids()).includes(second))
+  await eventually('the keys are read again', async () => !(await ids()).includes(second))
   assert.is((await ids())[1], first)
   const fresh = await client.login({ scope: 'openid tools:call' })
   assert.is(decodeProtectedHeader(fresh.access_token).alg, 'RS256')
@@ -171,12 +171,12 @@ test('keys: public halves are published, the first key signs, and changed files 
     const answer = await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })
     assert.is(answer.status, 200)
   }
-  const refreshed = await tokensOf(await client.refresh(old.refresh_token))
+  const refreshed = await readTokens(await client.refresh(old.refresh_token))
   assert.is(decodeProtectedHeader(refreshed.access_token).alg, 'RS256')
 
   const now = await ids()
   await replace('one.pem', 'no key at all')
-  await eventually('the log says it', async () => {
+  await eventually('it is logged', async () => {
     await ids()
     return server.gateway.lines.some((line) => /can’t be used/.test(String(line['msg'])))
   })
@@ -199,7 +199,7 @@ test('without key files the log warns, and a reload of other settings keeps keys
     await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
     // Logins in progress continue when the configuration changes.
     await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)
-    const next = await tokensOf(await client.refresh(tokens.refresh_token))
+    const next = await readTokens(await client.refresh(tokens.refresh_token))
     assert.is(next.expires_in, 300)
     const { authServer: _none, ...plain } = server.config()
     await server.gateway.configure({ ...plain, incomingAuth: { type: 'anonymous' } })
@@ -209,7 +209,7 @@ test('without key files the log warns, and a reload of other settings keeps keys
   }
 })
 
-test('a login that is fetching tokens while the configuration changes goes on', async () => {
+test('a login that is fetching tokens while the configuration changes continues', async () => {
   const server = await startAuthServer()
   try {
     const client = await TestClient.register(server.issuer)

@@ -17,7 +17,7 @@ test.after(async () => {
   await server.close()
 })
 
-const from = (address: string, url: string, more: RequestInit = {}) =>
+const fetchFrom = (address: string, url: string, more: RequestInit = {}) =>
   fetch(url, { redirect: 'manual', ...more, headers: { ...more.headers, 'x-forwarded-for': address } })
 const statuses = async (answers: readonly Promise<Response>[]) => {
   const found = await Promise.all(answers)
@@ -26,18 +26,18 @@ const statuses = async (answers: readonly Promise<Response>[]) => {
 }
 const count = (found: readonly number[], status: number) => found.filter((one) => one === status).length
 
-test('logins that others have begun go on during a flood', async () => {
+test('logins that others have begun continue during a flood', async () => {
   const { id } = await TestClient.register(server.issuer)
   using _clock = stoppedClock()
   const client = new TestClient(server.issuer, id)
   const url = client.authorizeUrl()
-  const answers = await Promise.all(Array.from({ length: 300 }, () => from('192.0.2.1', url)))
+  const answers = await Promise.all(Array.from({ length: 300 }, () => fetchFrom('192.0.2.1', url)))
   const pages = await Promise.all(answers.map((answer) => answer.text()))
   const refused = answers.findIndex(({ status }) => status === 429)
   assert.is(answers.filter(({ status }) => status === 429).length, 200)
   assert.is(answers[refused]?.headers.get('retry-after'), '5')
   assert.match(pages[refused] ?? '', 'Too many logins')
-  assert.is((await from('198.51.100.1', url)).status, 200)
+  assert.is((await fetchFrom('198.51.100.1', url)).status, 200)
   assert.ok((await client.login()).access_token)
 })
 
@@ -45,7 +45,7 @@ test('a long authorization request counts as several', async () => {
   const { id } = await TestClient.register(server.issuer)
   const url = new TestClient(server.issuer, id).authorizeUrl({ state: 's'.repeat(15_000) })
   using _clock = stoppedClock()
-  const found = await statuses(Array.from({ length: 50 }, () => from('192.0.2.2', url)))
+  const found = await statuses(Array.from({ length: 50 }, () => fetchFrom('192.0.2.2', url)))
   assert.ok(count(found, 200) >= 2 && count(found, 200) < 10, `${count(found, 200)} have begun`)
 })
 
@@ -53,7 +53,7 @@ test('a long registration counts as several', async () => {
   const register = (address: string, uris: number) => {
     const redirects = Array.from({ length: uris }, (_, index) => `${REDIRECT}/${index}${'x'.repeat(700)}`)
     const body = JSON.stringify({ redirect_uris: redirects })
-    return from(address, `${server.issuer}/oauth/register`, {
+    return fetchFrom(address, `${server.issuer}/oauth/register`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body,
@@ -70,7 +70,7 @@ test('registrations from one address do not use up the memory for others', async
   const small = await startAuthServer({ gateway, memoryBytes: 128 * 1024 * 1024 })
   const redirect_uris = Array.from({ length: 2 }, (_, index) => `${REDIRECT}/${index}${'x'.repeat(850)}`)
   const register = async (address: string) => {
-    const answer = await from(address, `${small.issuer}/oauth/register`, {
+    const answer = await fetchFrom(address, `${small.issuer}/oauth/register`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ redirect_uris }),
@@ -121,15 +121,15 @@ for (const [path, type] of [
     assert.ok(answers.size <= 6, `${answers.size} are refused, and the others waited for`)
     for (const answer of answers.values()) assert.match(answer, /^HTTP\/1\.1 429 /)
     // Other clients are served meanwhile.
-    assert.is((await from('198.51.100.4', `${server.issuer}/oauth/sessions`)).status, 200)
+    assert.is((await fetchFrom('198.51.100.4', `${server.issuer}/oauth/sessions`)).status, 200)
     for (const socket of sent) socket.destroy()
-    const one = () => {
+    const sendOne = () => {
       const socket = trickle(address, path, type)
       socket.write('0\r\n\r\n')
       socket.end()
       return text(socket)
     }
-    await eventually('the memory is given back', async () => !(await one()).startsWith('HTTP/1.1 429'))
+    await eventually('the memory is given back', async () => !(await sendOne()).startsWith('HTTP/1.1 429'))
   })
 
 test.run()

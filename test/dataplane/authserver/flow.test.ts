@@ -5,10 +5,10 @@ import * as assert from 'uvu/assert'
 import { postModern } from '../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../support/identity/auth-server.ts'
 
 let server: AuthServerUnderTest
@@ -25,7 +25,7 @@ test('a user logs in at the provider, and the gateway lets the client’s token 
   const answer = await client.authorize()
   assert.is(answer.get('state'), 'the-state')
   assert.is(answer.get('iss'), server.issuer)
-  const tokens = await tokensOf(await client.exchange(answer.get('code') as string))
+  const tokens = await readTokens(await client.exchange(answer.get('code') as string))
   assert.is(tokens.expires_in, 3600)
   const claims = decodeJwt(tokens.access_token)
   assert.equal(decodeProtectedHeader(tokens.access_token).alg, 'ES256')
@@ -37,7 +37,7 @@ test('a user logs in at the provider, and the gateway lets the client’s token 
   assert.match(claims.sub as string, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   assert.match(claims['tsid'] as string, /^[\w-]{43}$/)
   assert.is((await ask(tokens.access_token)).status, 200)
-  const refreshed = await tokensOf(await client.refresh(tokens.refresh_token))
+  const refreshed = await readTokens(await client.refresh(tokens.refresh_token))
   assert.is.not(refreshed.refresh_token, tokens.refresh_token)
   assert.is(decodeJwt(refreshed.access_token)['tsid'], claims['tsid'])
   assert.is(decodeJwt(refreshed.access_token).sub, claims.sub)
@@ -47,7 +47,7 @@ test('a user logs in at the provider, and the gateway lets the client’s token 
 test('a second use of a code revokes the tokens of the first', async () => {
   const client = await TestClient.register(server.issuer)
   const code = (await client.authorize()).get('code') as string
-  const tokens = await tokensOf(await client.exchange(code))
+  const tokens = await readTokens(await client.exchange(code))
   assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
   assert.is((await ask(tokens.access_token)).status, 401)
   assert.is(await refusal(client.refresh(tokens.refresh_token)), '400 invalid_grant')

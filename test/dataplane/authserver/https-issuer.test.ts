@@ -10,9 +10,9 @@ import { postModern } from '../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../support/identity/auth-server.ts'
 import { UserAgent } from '../../support/identity/user-agent.ts'
 import { type Authority, createAuthority } from '../../support/network/certificates.ts'
@@ -54,10 +54,10 @@ test('the cookie is Secure, for all paths, and names no domain', async () => {
 test('a complete login over TLS, with its tokens', async () => {
   const answer = await client.authorize()
   assert.is(answer.get('iss'), server.issuer)
-  const tokens = await tokensOf(await client.exchange(answer.get('code') as string))
-  const { access_token: token } = await tokensOf(await client.refresh(tokens.refresh_token))
-  const asked = await postModern(server.resource, 'server/discover', {}, { authorization: `Bearer ${token}` })
-  assert.is(asked.status, 200)
+  const tokens = await readTokens(await client.exchange(answer.get('code') as string))
+  const { access_token: token } = await readTokens(await client.refresh(tokens.refresh_token))
+  const discovery = await postModern(server.resource, 'server/discover', {}, { authorization: `Bearer ${token}` })
+  assert.is(discovery.status, 200)
   const metadata = await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).json()
   for (const [name, url] of Object.entries(metadata as Record<string, string>))
     if (name.endsWith('_endpoint') || name.endsWith('_uri')) assert.ok(url.startsWith(`${server.issuer}/`), name)
@@ -65,7 +65,7 @@ test('a complete login over TLS, with its tokens', async () => {
 
 test('the gateway checks its own tokens without fetching keys from its own address', async () => {
   const answer = await client.authorize()
-  const { access_token: token } = await tokensOf(await client.exchange(answer.get('code') as string))
+  const { access_token: token } = await readTokens(await client.exchange(answer.get('code') as string))
   const { port } = new URL(server.gateway.base)
   const before = front.connections(Number(port))
   const ask = async (bearer: string) =>
@@ -98,7 +98,7 @@ test('Chromium stores the cookie, and sends it on return from two providers', as
     await Promise.all([page.waitForNavigation().catch(() => undefined), page.locator('button[value=allow]').click()])
     const found = new URL((await answered).url()).searchParams
     assert.is(found.get('state'), 'from-chromium')
-    const { access_token: token } = await tokensOf(await client.exchange(secret(found.get('code') as string)))
+    const { access_token: token } = await readTokens(await client.exchange(secret(found.get('code') as string)))
     assert.ok(token)
   } finally {
     await browser.close()

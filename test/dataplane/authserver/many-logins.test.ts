@@ -11,19 +11,19 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../secrets/watch.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
-import { injecting } from '../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../support/gateway/login-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   startAuthServer,
   TestClient,
   type Tokens,
-  tokensOf,
 } from '../../support/identity/auth-server.ts'
 import type { LoginProvider } from '../../support/identity/login-provider.ts'
 import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
 import { startTcpFront, type TcpFront } from '../../support/network/tcp-front.ts'
-import { bePatient } from '../../support/patience.ts'
+import { usePatience } from '../../support/patience.ts'
 import { answer, type RawRequest, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
 
 const PEOPLE = Array.from({ length: 50 }, (_, index) => `person-${index}`)
@@ -57,10 +57,10 @@ const prepare = async (directory: string) => {
 async function whoAmI(provider: () => LoginProvider, request: RawRequest, res: ServerResponse): Promise<boolean> {
   const { authorization = '' } = request.headers
   if (request.message.method !== 'tools/call') return false
-  const asked = refused.has(authorization)
+  const userInfo = refused.has(authorization)
     ? undefined
     : await fetch(`${provider().issuer}/me`, { headers: { authorization } })
-  const { sub } = (asked?.ok ? await asked.json() : {}) as { sub?: string }
+  const { sub } = (userInfo?.ok ? await userInfo.json() : {}) as { sub?: string }
   if (sub === undefined) res.writeHead(401).end()
   else {
     const result = JSON.stringify({ content: [{ type: 'text', text: sub }] })
@@ -70,7 +70,7 @@ async function whoAmI(provider: () => LoginProvider, request: RawRequest, res: S
 }
 
 test.before(async () => {
-  bePatient()
+  usePatience()
   redis = await startRedis()
   front = await startTcpFront(0)
   backends = await Promise.all(
@@ -86,7 +86,9 @@ test.before(async () => {
     origin: `http://127.0.0.1:${front.port}`,
     providers: PROVIDERS,
     gateway: {
-      backends: backends.map(({ url }, index) => injecting(PROVIDERS[index] as string, url, PROVIDERS[index])),
+      backends: backends.map(({ url }, index) =>
+        buildInjectingBackend(PROVIDERS[index] as string, url, PROVIDERS[index]),
+      ),
     },
     authServer: {
       hmacSecretFiles: ['hmac'],
@@ -155,7 +157,7 @@ test('all users refresh at once, and none is logged out', async () => {
   forget()
   await Promise.all(
     people.map(async (person) => {
-      person.tokens = await tokensOf(await person.client.refresh(person.tokens.refresh_token))
+      person.tokens = await readTokens(await person.client.refresh(person.tokens.refresh_token))
     }),
   )
   assert.equal(await wrongCalls(), [])

@@ -11,11 +11,11 @@ import { secret } from '../../secrets/watch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { refusal, startAuthServer, TestClient, type Tokens, tokensOf } from '../../support/identity/auth-server.ts'
+import { readTokens, refusal, startAuthServer, TestClient, type Tokens } from '../../support/identity/auth-server.ts'
 import { attemptLogin } from '../../support/identity/login-attempt.ts'
 import { openRedis } from '../../support/network/open-clients.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
-import { asked, field, MASTER_NAME, startCluster, startSentinelSet } from '../../support/network/redis-sets.ts'
+import { field, MASTER_NAME, startCluster, startSentinelSet, withClient } from '../../support/network/redis-sets.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
 type RedisSettings = NonNullable<NonNullable<AuthServerConfig['storage']>['redis']>
@@ -44,7 +44,7 @@ const serve = async (redis: RedisSettings) => {
   return server
 }
 type Server = Awaited<ReturnType<typeof serve>>
-const replicaOf = async (server: Server) => {
+const findReplica = async (server: Server) => {
   const replica = await startGateway(server.config(), prepare)
   cleanups.push(replica.close)
   return replica
@@ -52,19 +52,19 @@ const replicaOf = async (server: Server) => {
 const ask = async (token: string, url: string) =>
   (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
 const upstreamKeys = (server: { readonly port: number }) =>
-  asked(server, async (redis) => (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')))
+  withClient(server, async (redis) => (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')))
 const messages = (lines: readonly Record<string, unknown>[]) => lines.map(({ msg }) => String(msg))
 /** Returns whether replicas keep up with writes, according to the latest log line. */
 const keepUp = (lines: readonly Record<string, unknown>[]) => {
-  const told = messages(lines).filter((text) => /replicas? of Redis ha/.test(text))
-  return told.at(-1)?.startsWith('no replica') !== true
+  const changes = messages(lines).filter((text) => /replicas? of Redis ha/.test(text))
+  return changes.at(-1)?.startsWith('no replica') !== true
 }
 
 test('a failover under load loses no login and no client, and people can log in', async () => {
   const set = await startSentinelSet()
   cleanups.push(set.close)
   const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
-  const replica = await replicaOf(server)
+  const replica = await findReplica(server)
   const bases = [server.gateway.base, replica.base]
   // A gateway accepts five registrations at once.
   const ids = await Promise.all(Array.from({ length: 4 }, async () => (await TestClient.register(server.issuer)).id))
@@ -74,9 +74,9 @@ test('a failover under load loses no login and no client, and people can log in'
       return { client, tokens: await client.login(), after: 0 }
     }),
   )
-  const kept = await upstreamKeys(set.master)
+  const stored = await upstreamKeys(set.master)
   // The tokens of these logins, and for each user one more set for their next login.
-  assert.is(kept.length, users.length + 1)
+  assert.is(stored.length, users.length + 1)
   let isOver = false
   let isDown = false
   const refused: string[] = []
@@ -89,7 +89,7 @@ test('a failover under load loses no login and no client, and people can log in'
       const body = { grant_type: 'refresh_token', refresh_token: user.tokens.refresh_token, client_id: client.id }
       const answer = await fetch(`${bases[times % 2]}/oauth/token`, { method: 'POST', body: new URLSearchParams(body) })
       if (answer.ok) {
-        user.tokens = await tokensOf(answer)
+        user.tokens = await readTokens(answer)
         if (wasDown) user.after++
       } else if (answer.status === 503) await answer.arrayBuffer()
       else return void refused.push(await refusal(answer))
@@ -105,9 +105,9 @@ test('a failover under load loses no login and no client, and people can log in'
   const redeemed: { readonly client: TestClient; readonly code: string; readonly tokens: Tokens }[] = []
 
   /** Repeats a failed login from its start, until two have succeeded since the failover began. */
-  async function logIn(person: { readonly client: TestClient; after: number }, begun?: string): Promise<void> {
+  async function logIn(person: { readonly client: TestClient; after: number }, started?: string): Promise<void> {
     const { client } = person
-    for (let from = begun; person.after < 2; from = undefined) {
+    for (let from = started; person.after < 2; from = undefined) {
       const wasDown = isDown
       const ended = await attemptLogin(client, from ?? client.authorizeUrl(), endpoints)
       if ('tokens' in ended) redeemed.push({ client, ...ended })
@@ -117,8 +117,8 @@ test('a failover under load loses no login and no client, and people can log in'
     }
   }
   const [one, two, ...others] = people as [(typeof people)[0], (typeof people)[0], ...typeof people]
-  const failed = (error: Error) => void refused.push(error.message)
-  const used = Promise.all([...users.map(use), ...others.map((person) => logIn(person).catch(failed))])
+  const noteFailure = (error: Error) => void refused.push(error.message)
+  const used = Promise.all([...users.map(use), ...others.map((person) => logIn(person).catch(noteFailure))])
   await wait(500)
   // For five seconds the gateway does not wait for a late replica: writes of that time may be lost.
   await eventually('the replicas keep up', () => [server.gateway, replica].every(({ lines }) => keepUp(lines)))
@@ -126,13 +126,13 @@ test('a failover under load loses no login and no client, and people can log in'
   const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
   const toCallback = async ({ client }: typeof one) =>
     (await client.agent.follow(client.authorizeUrl(), isCallback)).url
-  const begun = [await toCallback(one), await toCallback(two)]
+  const started = [await toCallback(one), await toCallback(two)]
   await set.master.stop()
   isDown = true
   const deadline = setTimeout(() => {
     isOver = true
   }, 180_000)
-  await Promise.all([one, two].map((person, index) => logIn(person, begun[index]).catch(failed)))
+  await Promise.all([one, two].map((person, index) => logIn(person, started[index]).catch(noteFailure)))
   await used
   clearTimeout(deadline)
   assert.equal(refused, [])
@@ -143,13 +143,13 @@ test('a failover under load loses no login and no client, and people can log in'
   const port = Number((await set.masterAddress()).split(':')[1])
   const there = new Set(await upstreamKeys({ port }))
   assert.equal(
-    kept.filter((name) => !there.has(name)),
+    stored.filter((name) => !there.has(name)),
     [],
   )
   // Every other login completes, and none of their codes works a second time.
   assert.is(new Set(redeemed.map(({ tokens }) => tokens.refresh_token)).size, redeemed.length)
   for (const { client, code, tokens } of redeemed) {
-    await tokensOf(await client.refresh(tokens.refresh_token))
+    await readTokens(await client.refresh(tokens.refresh_token))
     assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
   }
 })
@@ -167,7 +167,7 @@ test('an answer that a client relies on waits until a Redis replica has the data
    * Repeats an action until one waits for a replica, and returns its result. After a late replica the gateway does not
    * wait for a while.
    */
-  async function waiting<T>(what: string, act: () => Promise<T>): Promise<T> {
+  async function expectWait<T>(what: string, act: () => Promise<T>): Promise<T> {
     let done: T | undefined
     await eventually(what, async () => {
       const before = await waits()
@@ -176,9 +176,9 @@ test('an answer that a client relies on waits until a Redis replica has the data
     })
     return done as T
   }
-  let tokens = await waiting('a login waits', () => client.login())
-  tokens = await waiting('a rotation waits', async () => {
-    tokens = await tokensOf(await client.refresh(tokens.refresh_token))
+  let tokens = await expectWait('a login waits', () => client.login())
+  tokens = await expectWait('a rotation waits', async () => {
+    tokens = await readTokens(await client.refresh(tokens.refresh_token))
     return tokens
   })
   // The answer that carries a browser's code waits too.
@@ -191,25 +191,25 @@ test('an answer that a client relies on waits until a Redis replica has the data
   })
   const commands: string[] = []
   monitor.on('monitor', (_time, words: readonly string[]) => commands.push(words.slice(0, 2).join(' ')))
-  const written = () => commands.findLastIndex((one) => /^set \S+:as:code:/i.test(one))
-  const waited = () => commands.findLastIndex((one) => /^wait /i.test(one))
-  const coming = await waiting('a code waits', async () => {
+  const findWrite = () => commands.findLastIndex((one) => /^set \S+:as:code:/i.test(one))
+  const findWait = () => commands.findLastIndex((one) => /^wait /i.test(one))
+  const coming = await expectWait('a code waits', async () => {
     const code = (await client.authorize()).get('code') as string
-    await eventually('it is seen', () => written() >= 0)
+    await eventually('it is seen', () => findWrite() >= 0)
     return code
   })
-  await eventually('after it was written', () => waited() > written())
-  await tokensOf(await client.exchange(coming))
-  // Without replicas it goes on, and does not wait for any for a while.
+  await eventually('after it was written', () => findWait() > findWrite())
+  await readTokens(await client.exchange(coming))
+  // Without replicas it continues, and does not wait for any for a while.
   for (const other of set.replicas) await other.stop()
   await eventually('they are gone', async () => (await field(set.master, 'replication', 'connected_slaves')) === '0')
   using _clock = stoppedClock()
-  const last = await tokensOf(await client.refresh(tokens.refresh_token))
-  const asked = await waits()
-  await tokensOf(await client.refresh(last.refresh_token))
-  assert.is(await waits(), asked)
-  const told = (what: RegExp) => messages(server.gateway.lines).filter((text) => what.test(text)).length
-  assert.is(told(/no replica of Redis/) - told(/replicas of Redis have/), 1, 'it is told once')
+  const last = await readTokens(await client.refresh(tokens.refresh_token))
+  const before = await waits()
+  await readTokens(await client.refresh(last.refresh_token))
+  assert.is(await waits(), before)
+  const countLines = (what: RegExp) => messages(server.gateway.lines).filter((text) => what.test(text)).length
+  assert.is(countLines(/no replica of Redis/) - countLines(/replicas of Redis have/), 1, 'it is logged once')
 })
 
 test('a Cluster of three nodes', async () => {
@@ -217,9 +217,9 @@ test('a Cluster of three nodes', async () => {
   cleanups.push(cluster.close)
   const [first] = cluster.nodes.map(({ address }) => address) as [string]
   const server = await serve({ mode: 'cluster', addresses: [first] })
-  const replica = await replicaOf(server)
+  const replica = await findReplica(server)
   const client = await TestClient.register(server.issuer)
-  const tokens = await tokensOf(await client.refresh((await client.login()).refresh_token))
+  const tokens = await readTokens(await client.refresh((await client.login()).refresh_token))
   const again = await fetch(`${replica.base}/oauth/token`, {
     method: 'POST',
     body: new URLSearchParams({
@@ -228,12 +228,12 @@ test('a Cluster of three nodes', async () => {
       client_id: client.id,
     }),
   })
-  const last = await tokensOf(again)
+  const last = await readTokens(again)
   assert.is(await ask(last.access_token, server.gateway.url), 200)
   assert.is((await client.post('revoke', { token: last.refresh_token, client_id: client.id })).status, 200)
   assert.is(await ask(last.access_token, server.gateway.url), 401)
   await eventually('the other replica refuses it', async () => (await ask(last.access_token, replica.url)) === 401)
-  const counts = await Promise.all(cluster.nodes.map((node) => asked(node, (redis) => redis.dbsize())))
+  const counts = await Promise.all(cluster.nodes.map((node) => withClient(node, (redis) => redis.dbsize())))
   assert.is(counts.filter((count) => count > 0).length, 1, 'all keys of a gateway are in one slot')
 })
 
@@ -246,17 +246,17 @@ test('a user of Redis with the keys and categories that docs name', async () => 
   const server = await serve({ addresses: [redis.address], usernameFile: 'username', passwordFile: 'password' })
   const client = await TestClient.register(server.issuer)
   const { refresh_token } = await client.login()
-  const { access_token } = await tokensOf(await client.refresh(refresh_token))
+  const { access_token } = await readTokens(await client.refresh(refresh_token))
   assert.is(await ask(access_token, server.gateway.url), 200)
-  const said = messages(server.gateway.lines)
+  const logged = messages(server.gateway.lines)
   assert.ok(
-    said.some((text) => text.includes('may not run INFO')),
+    logged.some((text) => text.includes('may not run INFO')),
     'nobody knows what Redis drops',
   )
-  assert.not.ok(said.some((text) => text.includes(password)))
+  assert.not.ok(logged.some((text) => text.includes(password)))
 })
 
-for (const [what, settings, said] of [
+for (const [what, settings, expected] of [
   ['a user who may run no scripts', `user portico on >${password} ~portico:* &portico:* +@all -@scripting`, /NOPERM/],
   ['a user of other keys', `user portico on >${password} ~other:* &portico:* +@all`, /NOPERM|ACL failure|script can't/],
   [
@@ -270,8 +270,8 @@ for (const [what, settings, said] of [
     cleanups.push(redis.stop)
     const server = await serve({ addresses: [redis.address], usernameFile: 'username', passwordFile: 'password' })
     const refusals = () => server.gateway.lines.filter(({ msg }) => String(msg).includes('Redis refuses'))
-    await eventually('it is said', () => refusals().length > 0)
-    assert.match(JSON.stringify(refusals()[0]), said)
+    await eventually('it is logged', () => refusals().length > 0)
+    assert.match(JSON.stringify(refusals()[0]), expected)
     assert.not.match(JSON.stringify(refusals()), password)
     assert.is(
       await refusal(new TestClient(server.issuer).post('register', '{"redirect_uris":["https://a.example/"]}')),
@@ -279,14 +279,14 @@ for (const [what, settings, said] of [
     )
   })
 
-test('a Redis that runs out of memory is logged once, and logins go on when it has some', async () => {
+test('a Redis that runs out of memory is logged once, and logins continue when it has some', async () => {
   const redis = await startRedis({ settings: ['maxmemory 1', 'maxmemory-policy noeviction'] })
   cleanups.push(redis.stop)
   const server = await serve({ addresses: [redis.address] })
   const register = () => new TestClient(server.issuer).post('register', '{"redirect_uris":["https://a.example/"]}')
   for (let count = 0; count < 2; count++) assert.is(await refusal(register()), '503 temporarily_unavailable')
   assert.is(messages(server.gateway.lines).filter((text) => text.includes('Redis refuses')).length, 1)
-  await asked(redis, (commands) => commands.config('SET', 'maxmemory', '0'))
+  await withClient(redis, (commands) => commands.config('SET', 'maxmemory', '0'))
   assert.is((await register()).status, 201)
 })
 
@@ -302,9 +302,9 @@ for (const [policy, limit, isWarned] of [
     const server = await serve({ addresses: [redis.address] })
     await TestClient.register(server.issuer)
     const warning = () => messages(server.gateway.lines).find((text) => text.includes('noeviction'))
-    if (isWarned) await eventually('it is said', () => warning() !== undefined)
+    if (isWarned) await eventually('it is logged', () => warning() !== undefined)
     else {
-      await eventually('it was asked', async () => ((await field(redis, 'commandstats', 'cmdstat_info')) ?? '') !== '')
+      await eventually('it was called', async () => ((await field(redis, 'commandstats', 'cmdstat_info')) ?? '') !== '')
       await wait(50)
       assert.is(warning(), undefined)
     }

@@ -17,7 +17,7 @@ const statusAt = async (adminUrl: string) => {
   const text = await (await fetch(`${adminUrl}/status`)).text()
   return { text, status: (JSON.parse(text) as { authServer: AuthServerStatus | null }).authServer }
 }
-const statusOf = async ({ gateway }: AuthServerUnderTest) =>
+const readStatus = async ({ gateway }: AuthServerUnderTest) =>
   (await statusAt(gateway.adminUrl)).status as AuthServerStatus
 
 const pem = () =>
@@ -31,17 +31,17 @@ test('a gateway without an authorization server says so in its status', async ()
 })
 
 test('trusted issuers that can’t be reached, or name another issuer, are reported until that is mended', async () => {
-  const [away, misspelt] = [await startIdentityProvider(), await startIdentityProvider({ path: '/t' })]
-  away.behaviour = 'error'
+  const [unreachable, misspelt] = [await startIdentityProvider(), await startIdentityProvider({ path: '/t' })]
+  unreachable.behaviour = 'error'
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['x'] }] }
   const server = await startAuthServer({
     authServer: {
-      trustedIssuers: [away.issuer, `${misspelt.issuer}/`].map((issuerUrl) => ({ issuerUrl, jwtBearerGrant })),
+      trustedIssuers: [unreachable.issuer, `${misspelt.issuer}/`].map((issuerUrl) => ({ issuerUrl, jwtBearerGrant })),
     },
   })
   try {
-    const codes = async () => (await statusOf(server)).trustedIssuers?.map(({ problem }) => problem?.code)
-    await eventually('both were asked', async () => (await codes())?.every((code) => code !== undefined) === true)
+    const codes = async () => (await readStatus(server)).trustedIssuers?.map(({ problem }) => problem?.code)
+    await eventually('both were called', async () => (await codes())?.every((code) => code !== undefined) === true)
     assert.equal(await codes(), ['KeysUnreachable', 'IssuerNameMismatch'])
     const { text } = await statusAt(server.gateway.adminUrl)
     const { problems } = JSON.parse(text) as { problems: { code: string; message: string }[] }
@@ -50,15 +50,15 @@ test('trusted issuers that can’t be reached, or name another issuer, are repor
       ['KeysUnreachable', 'IssuerNameMismatch'],
     )
     assert.ok(problems.every(({ message }) => message.startsWith('http://127.0.0.1:')))
-    away.behaviour = 'fine'
-    const assertion = await away.mint({ sub: 'ci', aud: server.issuer })
+    unreachable.behaviour = 'fine'
+    const assertion = await unreachable.mint({ sub: 'ci', aud: server.issuer })
     const fields = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
     await eventually('its keys are read', async () => {
       await new TestClient(server.issuer).post('token', fields)
       return (await codes())?.[0] === undefined
     })
   } finally {
-    await Promise.all([server.close(), away.close(), misspelt.close()])
+    await Promise.all([server.close(), unreachable.close(), misspelt.close()])
   }
 })
 
@@ -81,8 +81,8 @@ test('the status has issuer, storage, keys, and the last answer of each provider
   try {
     const client = await TestClient.register(server.issuer)
     const tokens = await client.login()
-    await eventually('the storage was asked', async () => (await statusOf(server)).storage.answers === true)
-    const { issuer, storage, keys, providers } = await statusOf(server)
+    await eventually('the storage was called', async () => (await readStatus(server)).storage.answers === true)
+    const { issuer, storage, keys, providers } = await readStatus(server)
     assert.is(issuer, server.issuer)
     assert.is(storage.type, 'redis')
     assert.is(keys.length, 2)
@@ -107,7 +107,7 @@ test('the status has issuer, storage, keys, and the last answer of each provider
       }
     assert.is((await client.authorize()).get('error'), 'access_denied')
     assert.match(client.faults.pop() ?? '', 'unexpected_status')
-    const after = (await statusOf(server)).providers
+    const after = (await readStatus(server)).providers
     assert.is(after[0]?.lastError, null)
     assert.match(after[1]?.lastError?.code ?? '', /^[A-Z_a-z]+$/)
     assert.ok(Date.parse(after[1]?.lastError?.at ?? '') >= Date.parse(after[1]?.lastSuccess ?? ''))
@@ -115,13 +115,13 @@ test('the status has issuer, storage, keys, and the last answer of each provider
     if (failing !== undefined) Object.assign(failing, { before: undefined, user: undefined })
     client.agent.forget(new URL(failing?.issuer ?? '').host)
     assert.is((await client.authorize()).get('error'), 'access_denied')
-    assert.is((await statusOf(server)).providers[1]?.lastError, null)
+    assert.is((await readStatus(server)).providers[1]?.lastError, null)
 
     await redis.stop()
-    await eventually('the storage is away', async () => (await statusOf(server)).storage.answers === false)
+    await eventually('the storage is unreachable', async () => (await readStatus(server)).storage.answers === false)
     const { text } = await statusAt(server.gateway.adminUrl)
-    for (const kept of [hmac, words, first.slice(60, 120), tokens.access_token, tokens.refresh_token])
-      assert.not.ok(text.includes(kept))
+    for (const secret of [hmac, words, first.slice(60, 120), tokens.access_token, tokens.refresh_token])
+      assert.not.ok(text.includes(secret))
     assert.not.match(text, /"d"|PRIVATE|secret/)
   } finally {
     await server.close()
@@ -134,8 +134,8 @@ test('unreadable keys are left out of the status, and the rest is there', async 
     authServer: { signingKeyFiles: ['first.pem'] },
     prepare: (directory) => writeFile(join(directory, 'first.pem'), 'no key'),
   })
-  await eventually('it is loaded', async () => (await statusOf(server)) !== null)
-  const { keys, storage, providers } = await statusOf(server)
+  await eventually('it is loaded', async () => (await readStatus(server)) !== null)
+  const { keys, storage, providers } = await readStatus(server)
   assert.equal(keys, [])
   assert.equal(storage, { type: 'memory', answers: true })
   assert.equal(providers, [{ name: 'corp', lastSuccess: null, lastError: null }])

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { extended, filePath } from '../../../crds/settings/file-form.ts'
+import { extend, filePath } from '../../../crds/settings/file-form.ts'
 import { list, map, object, type SchemaNode } from '../../../crds/settings/schema.ts'
 import { podTokenFindings } from '../../../dataplane/config/check/pod-token.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
@@ -146,7 +146,7 @@ for (const [what, change, pointers] of [
 test('the pod’s token is refused in every member that names a file, whatever its name', () => {
   const keys = (use?: 'trust') => filePath('registry', 'A key.', use)
   const members = { keytab: keys(), roots: keys('trust') }
-  const schema = extended(registryConfigSchema, {
+  const schema = extend(registryConfigSchema, {
     kerberos: object('One, in a list, and in a map.', {
       ...members,
       inList: list('Several.', object('One.', members)),

@@ -42,24 +42,27 @@ test('a condition without bounded cost, or with a syntax error, is refused in th
     )
 })
 
-const or = (count: number, part: string) => Array(count).fill(part).join(' || ')
+const joinWithOr = (count: number, part: string) => Array(count).fill(part).join(' || ')
 
 test('a condition does not match claims that would take too long', () => {
-  const unlike = (length: number) => 'ab'.repeat(length / 2)
-  const texts = { x: `${unlike(15_000)}c${unlike(15_000)}`, y: unlike(60_000) }
+  const alternate = (length: number) => 'ab'.repeat(length / 2)
+  const texts = { x: `${alternate(15_000)}c${alternate(15_000)}`, y: alternate(60_000) }
   const list = { l: Array(15_000).fill('x'), m: Array(15_000).fill('x') }
   const cases: readonly (readonly [string, Readonly<Record<string, unknown>>])[] = [
     ['claims.y.contains(claims.x)', texts],
     ['claims.l.exists(g, g.s.contains(g.t))', { l: [{ s: texts.y, t: texts.x }] }],
-    [`claims.l.exists(g, ${or(40, 'g.a.b')})`, list],
-    [`claims.l.exists(g, ${or(40, 'g')})`, list],
-    [`claims.l.exists(g, ${or(40, '!g')})`, list],
-    [`claims.l.all(g, ${or(40, 'g < 1')})`, list],
-    [`claims.l.all(g, ${or(30, 'g[0] == 1')})`, list],
-    [`claims.l.all(g, ${or(30, 'size(g) == 1')})`, list],
-    [`claims.l.exists(g, ${or(20, '(g ? g : g)')})`, list],
-    [or(15, 'claims.l.exists(g, g.a)'), list],
-    [`claims.m.exists(g, ${or(40, 'g.a.b')})`, { m: Object.fromEntries(list.l.map((_, index) => [index, index])) }],
+    [`claims.l.exists(g, ${joinWithOr(40, 'g.a.b')})`, list],
+    [`claims.l.exists(g, ${joinWithOr(40, 'g')})`, list],
+    [`claims.l.exists(g, ${joinWithOr(40, '!g')})`, list],
+    [`claims.l.all(g, ${joinWithOr(40, 'g < 1')})`, list],
+    [`claims.l.all(g, ${joinWithOr(30, 'g[0] == 1')})`, list],
+    [`claims.l.all(g, ${joinWithOr(30, 'size(g) == 1')})`, list],
+    [`claims.l.exists(g, ${joinWithOr(20, '(g ? g : g)')})`, list],
+    [joinWithOr(15, 'claims.l.exists(g, g.a)'), list],
+    [
+      `claims.m.exists(g, ${joinWithOr(40, 'g.a.b')})`,
+      { m: Object.fromEntries(list.l.map((_, index) => [index, index])) },
+    ],
   ]
   // Each of them took between 0.2 and 12 s. An expression that is not evaluated does not match.
   for (const [text, large] of cases) assert.is(compileClaimMatcher(`${text} || true`)(large), false, text.slice(0, 60))
@@ -67,8 +70,8 @@ test('a condition does not match claims that would take too long', () => {
   const groups = [...Array.from({ length: 1_500 }, (_, index) => `group-${index}`), { odd: 1 }, 'dev-x']
   for (const text of [
     'claims.groups.exists(g, g.startsWith("dev-"))',
-    `claims.groups.exists(g, ${or(20, 'g == "none"')} || g == "dev-x")`,
-    `claims.groups.exists(g, ${or(5, 'g.startsWith("none")')} || g.endsWith("-x"))`,
+    `claims.groups.exists(g, ${joinWithOr(20, 'g == "none"')} || g == "dev-x")`,
+    `claims.groups.exists(g, ${joinWithOr(5, 'g.startsWith("none")')} || g.endsWith("-x"))`,
     'claims.long.contains("aaab") && "dev-x" in claims.groups',
     'claims.short.contains(claims.sub)',
   ])

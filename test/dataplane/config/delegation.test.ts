@@ -10,7 +10,7 @@ const client = { clientId: 'agent', clientSecretFile: 'a', audiences: ['x'], sco
 const issuer = { issuerUrl: 'https://idp.example', allowedDelegateClients: ['agent'] }
 const binding = { subject: 'ci', allowedResources: ['x'] }
 
-function found(parts: { readonly [K in keyof Parts]?: Parts[K] | undefined }): string[] {
+function listFindings(parts: { readonly [K in keyof Parts]?: Parts[K] | undefined }): string[] {
   const config = {
     issuer: 'https://gw.example',
     delegateClients: [client],
@@ -24,8 +24,8 @@ const bearer = { issuerRef: 'corp', maxAssertionAge: '5m', subjectBindings: [bin
 const ofGrants = (
   inboundGrants: AuthServerConfig['inboundGrants'],
   more: Parts | { delegateClients: undefined } = {},
-) => found({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
-const ofIssuer = (more: object) => found({ trustedIssuers: [{ ...issuer, ...more }] })
+) => listFindings({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
+const ofIssuer = (more: object) => listFindings({ trustedIssuers: [{ ...issuer, ...more }] })
 
 test('keys of ServiceAccounts come only from the API server', () => {
   const ofCluster = { keySource: 'cluster', issuerUrl: 'https://10.0.0.1' }
@@ -33,9 +33,9 @@ test('keys of ServiceAccounts come only from the API server', () => {
   assert.match(ofIssuer({ ...ofCluster, jwksUrl: 'https://x.example/keys' }).join(), /jwksUrl must be left out/)
   assert.match(ofIssuer({ ...ofCluster, caBundleFile: 'ca' }).join(), /caBundleFile must be left out/)
   assert.match(ofIssuer({ ...ofCluster, allowPrivateIPs: true }).join(), /allowPrivateIPs must be left out/)
-  const at = (apiServer: string) => found({ cluster: { apiServer, tokenFile: 't' } })
-  assert.equal([...at('https://kubernetes.default.svc'), ...at('https://127.0.0.1:6443')], [])
-  assert.match(at('https://keys.example').join(), /^\/cluster\/apiServer must be the cluster’s own/)
+  const checkServer = (apiServer: string) => listFindings({ cluster: { apiServer, tokenFile: 't' } })
+  assert.equal([...checkServer('https://kubernetes.default.svc'), ...checkServer('https://127.0.0.1:6443')], [])
+  assert.match(checkServer('https://keys.example').join(), /^\/cluster\/apiServer must be the cluster’s own/)
 })
 
 test('a machine client has one way to authenticate, and a unique id', () => {
@@ -70,7 +70,7 @@ test('a valid configuration has no finding', () => {
   const { allowedDelegateClients: _, ...other } = { ...issuer, issuerUrl: 'https://other.example' }
   const actors = { expectedAudience: 'x', actorClaim: 'azp', actorMatcher: 'claims.azp == "web"', allowMayAct: true }
   assert.equal(
-    found({
+    listFindings({
       trustedIssuers: [
         { ...issuer, ...actors },
         { ...other, jwtBearerGrant },
@@ -78,11 +78,11 @@ test('a valid configuration has no finding', () => {
     }),
     [],
   )
-  assert.equal(found({ issuer: 'http://127.0.0.1:1', insecureAllowConfidentialOverLoopbackHTTP: true }), [])
+  assert.equal(listFindings({ issuer: 'http://127.0.0.1:1', insecureAllowConfidentialOverLoopbackHTTP: true }), [])
   assert.equal(ofGrants({ jwtBearer: { issuerPolicies: [bearer] }, tokenExchange: { delegateClients: [client] } }), [])
   // One grant in each form.
   assert.equal(
-    found({
+    listFindings({
       trustedIssuers: [{ ...issuer, name: 'corp' }],
       inboundGrants: { jwtBearer: { issuerPolicies: [bearer] } },
     }),
@@ -92,19 +92,31 @@ test('a valid configuration has no finding', () => {
 })
 
 for (const [name, findings, pattern] of [
-  ['secrets in the clear', found({ issuer: 'http://127.0.0.1:1' }), /^\/delegateClients needs an https issuer/],
+  ['secrets in the clear', listFindings({ issuer: 'http://127.0.0.1:1' }), /^\/delegateClients needs an https issuer/],
   [
     'secrets in the clear beyond loopback',
-    found({ issuer: 'http://gw.example', insecureAllowConfidentialOverLoopbackHTTP: true, insecureAllowHTTP: true }),
+    listFindings({
+      issuer: 'http://gw.example',
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      insecureAllowHTTP: true,
+    }),
     /^\/delegateClients needs an https issuer/,
   ],
   [
     'an id like a document',
-    found({ delegateClients: [{ ...client, clientId: 'https://a.example/x' }] }),
+    listFindings({ delegateClients: [{ ...client, clientId: 'https://a.example/x' }] }),
     /^\/delegateClients\/0\/clientId must not be a URL/,
   ],
-  ['one client twice', found({ delegateClients: [client, client] }), /^\/delegateClients\/1\/clientId is the same/],
-  ['one issuer twice', found({ trustedIssuers: [issuer, issuer] }), /^\/trustedIssuers\/1\/issuerUrl is the same/],
+  [
+    'one client twice',
+    listFindings({ delegateClients: [client, client] }),
+    /^\/delegateClients\/1\/clientId is the same/,
+  ],
+  [
+    'one issuer twice',
+    listFindings({ trustedIssuers: [issuer, issuer] }),
+    /^\/trustedIssuers\/1\/issuerUrl is the same/,
+  ],
   ['our own issuer', ofIssuer({ issuerUrl: 'https://gw.example' }), /issuerUrl must not be the issuer of this server/],
   ['plain http', ofIssuer({ issuerUrl: 'http://idp.example' }), /must be https/],
   ['a private address', ofIssuer({ jwksUrl: 'https://10.0.0.1/keys' }), /jwksUrl 10.0.0.1 is a private address/],
@@ -143,7 +155,7 @@ for (const [name, findings, pattern] of [
   ],
   [
     'an issuer’s tokens in both forms',
-    found({
+    listFindings({
       delegateClients: undefined,
       trustedIssuers: [{ ...issuer, allowMayAct: true }],
       inboundGrants: { tokenExchange: {} },

@@ -128,24 +128,24 @@ test('policies are compiled when they change, and not again when they are applie
   const one = { ...parse(good), authz: { policies: [rule(1)] } }
   const two = { ...one, authz: { policies: [rule(2)] } }
   const { run } = engine
-  let asked = 0
-  const counted: typeof run = (use) => {
-    asked++
+  let calls = 0
+  const countRun: typeof run = (use) => {
+    calls++
     return run.call(engine, use) as ReturnType<typeof use>
   }
-  Object.assign(engine, { run: counted })
+  Object.assign(engine, { run: countRun })
   try {
     let inForce = await readGateway(JSON.stringify(one), 'gateway.yaml', parse(good))
     for (const next of [two, one]) {
-      asked = 0
+      calls = 0
       inForce = await readGateway(JSON.stringify(next), 'gateway.yaml', inForce)
-      assert.ok(asked > 0)
-      asked = 0
+      assert.ok(calls > 0)
+      calls = 0
       assert.ok(new Policies(inForce.authz as AuthzConfig, inForce.name))
-      assert.is(asked, 0)
+      assert.is(calls, 0)
     }
     await readGateway(JSON.stringify({ ...one, allowedHosts: ['a'] }), 'gateway.yaml', inForce)
-    assert.is(asked, 0)
+    assert.is(calls, 0)
   } finally {
     Object.assign(engine, { run })
   }
@@ -251,14 +251,14 @@ test('unreadable YAML is reported', () => {
   assert.match(findings(bomb).join(), /alias/i)
 })
 
-const many = (count: number, part: (index: number) => string) =>
+const repeat = (count: number, part: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => part(i)).join('')
 
 test('the time for many keys is linear', () => {
   const texts: Readonly<Record<string, string>> = {
-    'unknown fields': good + many(30_000, (i) => `k${i}: 1\n`),
-    'a key again and again': `${good}more: {${many(30_000, () => 'k: 1,')}}\n`,
-    'an ordered map': `%YAML 1.1\n---\n${good}more: !!omap [${many(30_000, (i) => `k${i}: 1,`)}]\n`,
+    'unknown fields': good + repeat(30_000, (i) => `k${i}: 1\n`),
+    'a key again and again': `${good}more: {${repeat(30_000, () => 'k: 1,')}}\n`,
+    'an ordered map': `%YAML 1.1\n---\n${good}more: !!omap [${repeat(30_000, (i) => `k${i}: 1,`)}]\n`,
   }
   for (const [what, text] of Object.entries(texts)) {
     const before = process.cpuUsage().user
@@ -269,11 +269,14 @@ test('the time for many keys is linear', () => {
 })
 
 test('a few aliases are followed, and many are refused', () => {
-  const map = `&a {${many(3_000, (i) => `k${i}: 1,`)}}`
-  assert.equal(findings(`${good}more: [&a 1${many(101, () => ', *a')}]\n`), ['gateway.yaml: has more than 100 aliases'])
-  assert.equal(findings(`${good}more: ${map}\nless: [${many(99, () => '{<<: *a},')}${many(200_000, () => '1,')}]\n`), [
-    'gateway.yaml: has too many aliases for its size',
+  const map = `&a {${repeat(3_000, (i) => `k${i}: 1,`)}}`
+  assert.equal(findings(`${good}more: [&a 1${repeat(101, () => ', *a')}]\n`), [
+    'gateway.yaml: has more than 100 aliases',
   ])
+  assert.equal(
+    findings(`${good}more: ${map}\nless: [${repeat(99, () => '{<<: *a},')}${repeat(200_000, () => '1,')}]\n`),
+    ['gateway.yaml: has too many aliases for its size'],
+  )
 })
 
 test('a key that is a map or a list is refused before it is written out', () => {

@@ -20,7 +20,7 @@ test('a removed secret is no longer used, and may come back', async () => {
   const file = join(volume.directory, 'token')
   const read = secretFile(file)
   assert.is(read(), 'one')
-  const works = () => {
+  const isReadable = () => {
     try {
       read()
       return true
@@ -30,8 +30,8 @@ test('a removed secret is no longer used, and may come back', async () => {
     }
   }
   await unlink(file)
-  await eventually('an error', () => !works())
-  assert.not(works(), 'every later read checks the file again')
+  await eventually('an error', () => !isReadable())
+  assert.not(isReadable(), 'every later read checks the file again')
   await writeFile(file, 'three')
   assert.is(read(), 'three')
   await chmod(file, 0o600)

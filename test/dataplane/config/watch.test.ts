@@ -51,7 +51,7 @@ const follow = async (file: string, options: Partial<WatchOptions<Config>> = {})
   })
   return { first, values, refusals, stop: () => stop.abort() }
 }
-const arrives = (values: readonly number[], value: number) =>
+const waitForValue = (values: readonly number[], value: number) =>
   eventually(`${value} is in force`, () => values.at(-1) === value)
 
 /** Returns the number of kernel watches of this process (proc(5), fdinfo). */
@@ -75,7 +75,7 @@ test('a volume whose ..data link is swapped', async () => {
   assert.is(first.config.value, 1)
   for (let value = 2; value < 6; value++) {
     await volume.update({ 'c.yaml': `value: ${value}` })
-    await arrives(values, value)
+    await waitForValue(values, value)
   }
   assert.equal(values, [2, 3, 4, 5])
 })
@@ -87,7 +87,7 @@ test('a file that is replaced by rename, as standalone does', async () => {
   for (const value of [2, 3]) {
     await writeFile(`${file}.tmp`, `value: ${value}`)
     await rename(`${file}.tmp`, file)
-    await arrives(values, value)
+    await waitForValue(values, value)
   }
 })
 
@@ -103,12 +103,12 @@ test('a file that is written in place, in pieces', async () => {
     await writeFile(file, 'value')
     await appendFile(file, `: ${++value}`)
     tookMs = performance.now() - began
-    await arrives(values, value)
+    await waitForValue(values, value)
   } while (tookMs > CLOSE_MS)
   assert.equal(refusals, [])
 })
 
-test('a file that is deleted and written anew', async () => {
+test('a file that is deleted and written again', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const { values, refusals } = await follow(file)
@@ -116,7 +116,7 @@ test('a file that is deleted and written anew', async () => {
   await eventually('the loss is reported', () => refusals.length === 1)
   assert.is(refusals[0]?.[0]?.message, 'the file does not exist')
   writeFileSync(file, 'value: 2')
-  await arrives(values, 2)
+  await waitForValue(values, 2)
   assert.is(refusals.length, 1)
 })
 
@@ -126,7 +126,7 @@ test('changes behind a link to another folder are found by polling', async () =>
   await symlink(join(elsewhere, 'real.yaml'), join(here, 'c.yaml'))
   const { values } = await follow(join(here, 'c.yaml'))
   writeFileSync(join(elsewhere, 'real.yaml'), 'value: 2')
-  await arrives(values, 2)
+  await waitForValue(values, 2)
 })
 
 test('a folder that is replaced as a whole', async () => {
@@ -138,7 +138,7 @@ test('a folder that is replaced as a whole', async () => {
   await rename(join(root, 'config'), join(root, 'old'))
   await mkdir(join(root, 'config'))
   writeFileSync(file, 'value: 2')
-  await arrives(values, 2)
+  await waitForValue(values, 2)
 })
 
 test('an invalid file is reported once with all findings, the old one stays in force, and recovery is reported', async () => {
@@ -152,7 +152,7 @@ test('an invalid file is reported once with all findings, the old one stays in f
   await volume.update({ 'c.yaml': 'value: x\nother: 1', 'd.yaml': 'x' })
   assert.is.not(await readlink(join(volume.directory, '..data')), before)
   await volume.update({ 'c.yaml': 'value: 1' })
-  await arrives(values, 1)
+  await waitForValue(values, 1)
   assert.is(refusals.length, 1)
   assert.equal(
     refusals[0]?.map(({ pointer, line }) => [pointer, line]),
@@ -171,7 +171,7 @@ test('the same content again is no change', async () => {
   await writeFile(`${file}.tmp`, 'value: 1')
   await rename(`${file}.tmp`, file)
   writeFileSync(file, 'value: 2')
-  await arrives(values, 2)
+  await waitForValue(values, 2)
   assert.equal(values, [2])
 })
 
@@ -181,25 +181,25 @@ test('a change during an apply is applied after it', async () => {
   const values: number[] = []
   let running = 0
   let release = () => {}
-  const held = new Promise<void>((resolve) => {
+  const gate = new Promise<void>((resolve) => {
     release = resolve
   })
   await follow(file, {
     async onConfig({ config }) {
       assert.is(++running, 1, 'calls don’t overlap')
       values.push(config.value)
-      if (config.value === 2) await held
+      if (config.value === 2) await gate
       running--
     },
   })
   writeFileSync(file, 'value: 2')
-  await arrives(values, 2)
+  await waitForValue(values, 2)
   writeFileSync(file, 'value: 3')
   // Nothing may happen now, so there is no condition to wait for, only time.
   await new Promise((resolve) => setTimeout(resolve, 600))
   assert.equal(values, [2])
   release()
-  await arrives(values, 3)
+  await waitForValue(values, 3)
 })
 
 test('a configuration that can’t be applied is refused', async () => {

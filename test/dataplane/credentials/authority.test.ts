@@ -13,7 +13,7 @@ const configs = (own: { readonly subjectProviderName?: string }): readonly Crede
   { type: 'awsSts', awsSts: { region: 'eu-west-1', fallbackRoleArn, ...own } },
 ]
 
-const deep = (levels: number): unknown => JSON.parse('{"sub":"a","act":'.repeat(levels) + 1 + '}'.repeat(levels))
+const nest = (levels: number): unknown => JSON.parse('{"sub":"a","act":'.repeat(levels) + 1 + '}'.repeat(levels))
 const different: readonly Readonly<Record<string, unknown>>[] = [
   {},
   { scope: 'a' },
@@ -25,7 +25,7 @@ const different: readonly Readonly<Record<string, unknown>>[] = [
   { act: { sub: 'x' } },
   { act: { sub: 'x', act: { sub: 'y' } } },
   { act: [{ sub: 'x' }] },
-  { act: deep(50_000) },
+  { act: nest(50_000) },
   { may_act: { sub: 'x' } },
   { authorization_details: [{ type: 'x' }] },
   { org: 'A' },
@@ -54,12 +54,12 @@ const sameInOrder: typeof alike = [
 for (const config of configs({}))
   test(`${config.type}: a token with other rights gets a credential of its own`, async () => {
     const strategy = createStrategy(config, { directory: '.' })
-    const variantsOf = (all: typeof alike) => new Set(all.map((claims) => keyOf({ sub: 'alice', ...claims })))
-    const keyOf = (claims: (typeof alike)[0]) =>
+    const countVariants = (all: typeof alike) => new Set(all.map((claims) => buildKey({ sub: 'alice', ...claims })))
+    const buildKey = (claims: (typeof alike)[0]) =>
       JSON.stringify([strategy.variant?.({ claims }), strategy.digest?.({ claims })])
-    assert.is(variantsOf(different).size, different.length)
-    assert.is(variantsOf(alike).size, 1)
-    assert.is(variantsOf(sameInOrder).size, 1)
+    assert.is(countVariants(different).size, different.length)
+    assert.is(countVariants(alike).size, 1)
+    assert.is(countVariants(sameInOrder).size, 1)
     await strategy.close()
   })
 
@@ -68,11 +68,11 @@ for (const config of configs({ subjectProviderName: 'corp' }))
     const strategy = createStrategy(config, { directory: '.' })
     const ofPeople = different.filter(({ act }) => act === undefined)
     const ofActors = different.filter(({ act }) => act !== undefined)
-    const variantsOf = (all: typeof different) => new Set(all.map((claims) => strategy.variant?.({ claims })))
-    assert.is(variantsOf(ofPeople).size, 1)
+    const listVariants = (all: typeof different) => new Set(all.map((claims) => strategy.variant?.({ claims })))
+    assert.is(listVariants(ofPeople).size, 1)
     // A token that acts for a user has no access to the user's linked accounts.
-    assert.is(variantsOf(ofActors).size, 1)
-    assert.is(variantsOf(different).size, 2)
+    assert.is(listVariants(ofActors).size, 1)
+    assert.is(listVariants(different).size, 2)
     assert.is(new Set(different.map((claims) => strategy.digest?.({ claims }))).size, 1)
     await strategy.close()
   })

@@ -34,7 +34,7 @@ test('with subjectProviderName the subject is that provider’s token of the sam
   await strategy.obtain(caller('alice'))
   assert.is(endpoint.requests[0]?.form['subject_token'], 'raw-of-alice')
   await assertRejects(strategy.obtain(caller('bob')), 'you have to log in at the provider "github" again')
-  assert.is(endpoint.requests.length, 1, 'nothing is asked for a caller without one')
+  assert.is(endpoint.requests.length, 1, 'no token is requested for a caller without a login')
   await strategy.close()
   await endpoint.close()
 })
@@ -45,28 +45,28 @@ test('without an authorization server there are no provider tokens', async () =>
 
 test('a user’s key is for the user alone: actors without the login, clients and strangers get no key and no link', async () => {
   const issuer = 'https://i.example'
-  const asked: string[] = []
+  const subjects: string[] = []
   const tokens = storedUpstreamTokens(createMemoryTokenStore(), {
     issuer,
     keys: {
       has: () => true,
       findTitle: () => 'Jira',
       async header(subject) {
-        asked.push(subject)
+        subjects.push(subject)
         return { name: 'x-key', value: `key of ${subject}`, expiresAt: undefined }
       },
       offer: () => assert.unreachable() as never,
     },
   })
   const holder = { issuer, subject: 'alice', isActor: false }
-  const keyOf = async (more: object) => (await tokens.header({ ...holder, ...more }, 'jira')).value
-  assert.is(await keyOf({}), 'key of alice')
-  assert.is(await keyOf({ isActor: true, login: 'l' }), 'key of alice')
-  await assertRejects(keyOf({ isActor: true }), 'a program that acts for a user without the user’s login')
+  const readKey = async (more: object) => (await tokens.header({ ...holder, ...more }, 'jira')).value
+  assert.is(await readKey({}), 'key of alice')
+  assert.is(await readKey({ isActor: true, login: 'l' }), 'key of alice')
+  await assertRejects(readKey({ isActor: true }), 'a program that acts for a user without the user’s login')
   for (const subject of ['client#ci', 'https://other.example#alice'])
-    await assertRejects(keyOf({ subject }), 'only people who log in here have tokens of the provider')
-  await assertRejects(keyOf({ issuer: 'https://other.example' }), 'log in')
-  assert.equal(asked, ['alice', 'alice'])
+    await assertRejects(readKey({ subject }), 'only people who log in here have tokens of the provider')
+  await assertRejects(readKey({ issuer: 'https://other.example' }), 'log in')
+  assert.equal(subjects, ['alice', 'alice'])
 })
 
 async function assertRejects(promise: Promise<unknown>, text: string): Promise<void> {

@@ -9,7 +9,7 @@ import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 const MIB = 1024 * 1024
 const AUDIENCE = 'https://portico.example'
@@ -17,7 +17,7 @@ setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
 
 /** Returns claims of many small objects: short as text, large in memory. */
-const crumbs = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})))
+const buildEmptyObjects = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})))
 
 /** Starts an issuer whose introspection reports every token as active, with one more claim (JSON text). */
 async function startIssuer(more: string) {
@@ -47,7 +47,7 @@ async function sendTokens(count: number, more: string) {
   using folder = temporaryFolder({ secret: 'client-secret' })
   const { issuer, close } = await startIssuer(more)
   const introspection = { clientId: 'portico', clientSecretFile: `${folder.path}/secret`, url: `${issuer}/introspect` }
-  const { log } = keptLog()
+  const { log } = recordLog()
   const authenticate = verifyTokens([{ issuer, audience: AUDIENCE, introspection }], {
     realm: 'test',
     resourceMetadataUrl: () => undefined,
@@ -61,7 +61,7 @@ async function sendTokens(count: number, more: string) {
       const authorization = `Bearer ${'opaque-'.repeat(8)}${sent % count}`
       outcomes.add(await send(authenticate, authorization))
     }
-    return { outcomes: [...outcomes], held: heap() - before }
+    return { outcomes: [...outcomes], heapBytes: heap() - before }
   } finally {
     await authenticate.close()
     close()
@@ -73,19 +73,19 @@ const send = async (authenticate: Authenticate, authorization: string): Promise<
   try {
     return (await authenticate(authorization)).kind
   } catch (error) {
-    return refusalOf(error)
+    return formatRefusal(error)
   }
 }
 
-const refusalOf = (error: unknown): string => {
+const formatRefusal = (error: unknown): string => {
   assert.instance(error, PublicError)
   return `${(error as PublicError).code}: ${(error as PublicError).message}`
 }
 
 test('cached tokens are counted by their size in memory, not by the length of their text', async () => {
-  const { outcomes, held } = await sendTokens(600, crumbs(4_000))
+  const { outcomes, heapBytes } = await sendTokens(600, buildEmptyObjects(4_000))
   assert.equal(outcomes, ['authenticated'])
-  assert.ok(held < 96 * MIB, `${(held / MIB).toFixed(0)} MiB are held`)
+  assert.ok(heapBytes < 96 * MIB, `${(heapBytes / MIB).toFixed(0)} MiB are held`)
 })
 
 test('a user may be in a thousand groups', async () => {
@@ -95,9 +95,9 @@ test('a user may be in a thousand groups', async () => {
 })
 
 test('large claims are counted the same way', async () => {
-  const { outcomes, held } = await sendTokens(20, crumbs(20_000))
+  const { outcomes, heapBytes } = await sendTokens(20, buildEmptyObjects(20_000))
   assert.equal(outcomes, ['authenticated'])
-  assert.ok(held < 64 * MIB, `${(held / MIB).toFixed(0)} MiB are held`)
+  assert.ok(heapBytes < 64 * MIB, `${(heapBytes / MIB).toFixed(0)} MiB are held`)
 })
 
 test.run()

@@ -12,9 +12,9 @@ for (const jwksUrl of [
   'https://kubernetes.default.svc@keys.example/',
 ])
   test(`the cluster’s token does not go to ${jwksUrl}`, async () => {
-    const asked: string[] = []
+    const urls: string[] = []
     const fetch = async (url: string) => {
-      asked.push(url)
+      urls.push(url)
       return { status: 200, text: '{"keys":[]}' }
     }
     const error = await readClusterKeys(
@@ -23,7 +23,7 @@ for (const jwksUrl of [
       () => 'of-the-pod',
     ).catch((thrown: Error) => thrown)
     assert.match((error as Error).message, /is not at the API server https:\/\/kubernetes\.default\.svc$/)
-    assert.equal(asked, [])
+    assert.equal(urls, [])
   })
 
 test.run()

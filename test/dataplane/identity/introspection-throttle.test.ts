@@ -6,15 +6,15 @@ import type { VerifiedToken } from '../../../dataplane/identity/token-cache.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
 /** Introspects this many tokens of an address at once; the requests end with `letGo`, and no token is active. */
-function throttled() {
+function createThrottle() {
   const throttle = new IntrospectionThrottle()
   const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
-  let begun = 0
+  let startedCount = 0
   const ask = (address: string, count: number) =>
     Array.from({ length: count }, (_, index) =>
       throttle
         .introspect(`${address} ${index}`, address, () => {
-          begun++
+          startedCount++
           return isOver
         })
         .then(
@@ -22,13 +22,13 @@ function throttled() {
           ({ code }: PublicError) => code,
         ),
     )
-  return { ask, letGo: () => letGo(undefined), begun: () => begun }
+  return { ask, letGo: () => letGo(undefined), countStarted: () => startedCount }
 }
 
 const count = (outcomes: readonly string[], outcome: string) => outcomes.filter((one) => one === outcome).length
 
 test('an address has a bounded number of open requests, and another address gets its turn', async () => {
-  const { ask, letGo, begun } = throttled()
+  const { ask, letGo, countStarted } = createThrottle()
   const open = new Set<Promise<string>>()
   const many = ask('203.0.113.7', 300)
   for (const one of many) {
@@ -40,15 +40,15 @@ test('an address has a bounded number of open requests, and another address gets
   }
   const other = ask('203.0.113.8', 1)
   await new Promise(setImmediate)
-  assert.is(begun(), 8)
+  assert.is(countStarted(), 8)
   assert.ok(open.size <= 65, `${open.size} of 300 wait`)
   letGo()
   assert.equal(await Promise.all(other), ['refused'])
   assert.is(count(await Promise.all(many), 'rate_limited') > 230, true)
 })
 
-test('if too many wait in all, the next one is told to retry', async () => {
-  const { ask, letGo } = throttled()
+test('if too many wait in all, the next one must retry later', async () => {
+  const { ask, letGo } = createThrottle()
   const all = Array.from({ length: 60 }, (_, index) => ask(`203.0.113.${index}`, 20)).flat()
   await new Promise(setImmediate)
   letGo()
@@ -58,11 +58,11 @@ test('if too many wait in all, the next one is told to retry', async () => {
 })
 
 test('a /48 has as much as four addresses, and leaves others their turn', async () => {
-  const { ask, letGo, begun } = throttled()
+  const { ask, letGo, countStarted } = createThrottle()
   const all = Array.from({ length: 256 }, (_, net) => ask(`2001:db8:0:${net.toString(16)}::1`, 5)).flat()
   const near = Array.from({ length: 4 }, (_, net) => ask(`2001:db8:1:${net.toString(16)}::1`, 100)).flat()
   await new Promise(setImmediate)
-  assert.is(begun(), 8)
+  assert.is(countStarted(), 8)
   letGo()
   assert.ok(count(await Promise.all(all), 'refused') <= 128, 'one /56')
   assert.ok(count(await Promise.all(near), 'refused') <= 128, 'another /56')
@@ -71,10 +71,10 @@ test('a /48 has as much as four addresses, and leaves others their turn', async 
 test('if too many wait, networks with few requests still get a place and go first', async () => {
   const throttle = new IntrospectionThrottle()
   const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
-  const begun: string[] = []
+  const started: string[] = []
   const ask = (address: string, name: string) =>
     throttle.introspect(name, address, () => {
-      begun.push(name)
+      started.push(name)
       return isOver
     })
   const many = Array.from({ length: 20 }, (_, net) =>
@@ -83,11 +83,11 @@ test('if too many wait, networks with few requests still get a place and go firs
   const outcomes = Promise.allSettled(many)
   const quiet = ask('198.51.100.1', 'quiet')
   await new Promise(setImmediate)
-  assert.is(begun.length, 8)
+  assert.is(started.length, 8)
   letGo(undefined)
   assert.is(await quiet, undefined)
   // Every other address has few requests until its ninth.
-  assert.ok(begun.indexOf('quiet') <= 20 * 8, String(begun.indexOf('quiet')))
+  assert.ok(started.indexOf('quiet') <= 20 * 8, String(started.indexOf('quiet')))
   assert.ok((await outcomes).some(({ status }) => status === 'rejected'))
 })
 

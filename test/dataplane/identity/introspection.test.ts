@@ -6,7 +6,7 @@ import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import {
   type IdentityProvider,
   introspectionClient,
@@ -18,7 +18,7 @@ const AUDIENCE = 'https://registry.example'
 
 let idp: IdentityProvider
 let authenticate: Authenticate & { close(): Promise<void> }
-const { log, text } = keptLog()
+const { log, text } = recordLog()
 const folder = temporaryFolder({ 'client-secret': `${introspectionClient.secret}\n`, 'wrong-secret': 'guessed-secret' })
 const clientSecretFile = `${folder.path}/client-secret`
 
@@ -30,7 +30,7 @@ const provider = (rest: Partial<Provider> = {}): Provider => ({
   introspection: { clientId: introspectionClient.id, clientSecretFile, url: idp.introspectionUrl },
   ...rest,
 })
-const asks = () => idp.requests.get('/introspect') ?? 0
+const countRequests = () => idp.requests.get('/introspect') ?? 0
 const call = async (token: string, by: Authenticate = authenticate) => by(`Bearer ${token}`)
 const refusal = async (token: string, by: Authenticate = authenticate) => {
   try {
@@ -53,22 +53,22 @@ test.after(async () => {
 
 test('an opaque token that the issuer confirms gives its claims, and is introspected once', async () => {
   const token = idp.grant({ aud: ['other', AUDIENCE], sub: 'carol', team: 'platform' })
-  const before = asks()
+  const before = countRequests()
   const [caller] = await Promise.all([call(token), call(token)])
   await call(token)
-  assert.is(asks() - before, 1)
+  assert.is(countRequests() - before, 1)
   assert.is(caller.kind, 'authenticated')
   assert.is(caller.kind === 'authenticated' && caller.subject, 'carol')
   assert.is(caller.kind === 'authenticated' && caller.claims['team'], 'platform')
 })
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 for (const [what, claims] of [
   ['not active', () => ({ active: false })],
   ['active by another word', () => ({ active: 'true' })],
   ['without an end', () => ({ exp: undefined })],
-  ['over for longer than clocks differ', () => ({ exp: now() - 60 })],
-  ['not valid yet', () => ({ nbf: now() + 120 })],
+  ['over for longer than clocks differ', () => ({ exp: nowInSeconds() - 60 })],
+  ['not valid yet', () => ({ nbf: nowInSeconds() + 120 })],
   ['for another audience', () => ({ aud: 'https://other.example' })],
   ['for no audience', () => ({ aud: undefined })],
   ['of another issuer', () => ({ iss: 'https://other.example' })],
@@ -99,7 +99,7 @@ test('the audience of an opaque token may be in another claim', async () => {
 })
 
 test('the clocks may differ by half a minute', async () => {
-  assert.is((await call(idp.grant({ aud: AUDIENCE, exp: now() - 5 }))).kind, 'authenticated')
+  assert.is((await call(idp.grant({ aud: AUDIENCE, exp: nowInSeconds() - 5 }))).kind, 'authenticated')
 })
 
 test('an unknown token is refused', async () => {
@@ -107,7 +107,7 @@ test('an unknown token is refused', async () => {
 })
 
 test('an invalid JWT is not introspected', async () => {
-  const before = asks()
+  const before = countRequests()
   for (const token of [
     await idp.mint({ aud: 'https://other.example' }),
     `${await idp.mint({ aud: AUDIENCE })}x`,
@@ -115,14 +115,14 @@ test('an invalid JWT is not introspected', async () => {
     'eyJhbGciOiJub25lIn0.e30.x',
   ])
     assert.is((await refusal(token)).code, 'unauthenticated')
-  assert.is(asks(), before)
+  assert.is(countRequests(), before)
 })
 
 /** Returns the parts of a request that matter here. */
-const from = (remoteAddress: string) => ({ headers: {}, socket: { remoteAddress } })
-const outcomeOf = async (by: Authenticate, token: string, address: string) => {
+const requestFrom = (remoteAddress: string) => ({ headers: {}, socket: { remoteAddress } })
+const readOutcome = async (by: Authenticate, token: string, address: string) => {
   try {
-    await by(`Bearer ${token}`, from(address))
+    await by(`Bearer ${token}`, requestFrom(address))
     return 'fine'
   } catch (error) {
     return (error as PublicError).code
@@ -131,23 +131,23 @@ const outcomeOf = async (by: Authenticate, token: string, address: string) => {
 
 test('a refused token is introspected once in a while, however often it is sent', async () => {
   using _clock = stoppedClock()
-  const before = asks()
+  const before = countRequests()
   for (let time = 0; time < 20; time++) assert.is((await refusal('wrong-again-and-again')).code, 'unauthenticated')
-  assert.is(asks() - before, 1)
+  assert.is(countRequests() - before, 1)
 })
 
 test('an address that sends many wrong tokens is limited, and no other address is', async () => {
   using _clock = stoppedClock()
   const own = verifier(provider())
-  const before = asks()
+  const before = countRequests()
   const outcomes: string[] = []
-  for (let index = 0; index < 200; index++) outcomes.push(await outcomeOf(own, `wrong-${index}`, '203.0.113.7'))
-  assert.ok(asks() - before <= 32, `${asks() - before} questions for 200 wrong tokens`)
+  for (let index = 0; index < 200; index++) outcomes.push(await readOutcome(own, `wrong-${index}`, '203.0.113.7'))
+  assert.ok(countRequests() - before <= 32, `${countRequests() - before} questions for 200 wrong tokens`)
   assert.is(outcomes.at(-1), 'rate_limited')
-  assert.is(await outcomeOf(own, 'wrong-elsewhere', '203.0.113.8'), 'unauthenticated')
-  assert.is(await outcomeOf(own, idp.grant({ aud: AUDIENCE }), '203.0.113.8'), 'fine')
+  assert.is(await readOutcome(own, 'wrong-elsewhere', '203.0.113.8'), 'unauthenticated')
+  assert.is(await readOutcome(own, idp.grant({ aud: AUDIENCE }), '203.0.113.8'), 'fine')
   try {
-    await own('Bearer one-more', from('203.0.113.7'))
+    await own('Bearer one-more', requestFrom('203.0.113.7'))
     assert.unreachable()
   } catch (error) {
     const { status, headers } = error as PublicError
@@ -160,11 +160,11 @@ test('an address that sends many wrong tokens is limited, and no other address i
 test('all addresses of an IPv6 network together are limited in the same way', async () => {
   using _clock = stoppedClock()
   const own = verifier(provider())
-  const before = asks()
+  const before = countRequests()
   const outcomes = await Promise.all(
-    Array.from({ length: 500 }, (_, index) => outcomeOf(own, `many-${index}`, `2001:db8:1:2::${index.toString(16)}`)),
+    Array.from({ length: 500 }, (_, index) => readOutcome(own, `many-${index}`, `2001:db8:1:2::${index.toString(16)}`)),
   )
-  assert.ok(asks() - before <= 40, `${asks() - before} questions for 500 wrong tokens`)
+  assert.ok(countRequests() - before <= 40, `${countRequests() - before} questions for 500 wrong tokens`)
   assert.equal([...new Set(outcomes)].sort(), ['rate_limited', 'unauthenticated'])
   await own.close()
 })
@@ -173,13 +173,13 @@ test('good tokens do not count against an address, and wrong ones evict none of 
   using _clock = stoppedClock()
   const own = verifier(provider())
   const tokens = Array.from({ length: 60 }, () => idp.grant({ aud: AUDIENCE }))
-  for (const token of tokens) assert.is(await outcomeOf(own, token, '203.0.113.9'), 'fine')
-  const before = asks()
-  for (let index = 0; index < 100; index++) await outcomeOf(own, `stranger-${index}`, '203.0.113.10')
-  const asked = asks()
-  for (const token of tokens) assert.is(await outcomeOf(own, token, '203.0.113.9'), 'fine')
-  assert.is(asks(), asked)
-  assert.ok(asked > before)
+  for (const token of tokens) assert.is(await readOutcome(own, token, '203.0.113.9'), 'fine')
+  const before = countRequests()
+  for (let index = 0; index < 100; index++) await readOutcome(own, `stranger-${index}`, '203.0.113.10')
+  const count = countRequests()
+  for (const token of tokens) assert.is(await readOutcome(own, token, '203.0.113.9'), 'fine')
+  assert.is(countRequests(), count)
+  assert.ok(count > before)
   await own.close()
 })
 
@@ -187,16 +187,16 @@ test('wrong tokens from the same address do not lock out callers with known toke
   using clock = stoppedClock()
   const own = verifier(provider())
   const token = idp.grant({ aud: AUDIENCE })
-  assert.is(await outcomeOf(own, token, '203.0.113.11'), 'fine')
-  for (let index = 0; index < 40; index++) await outcomeOf(own, `stranger-${index}`, '203.0.113.11')
-  assert.is(await outcomeOf(own, 'one-more-stranger', '203.0.113.11'), 'rate_limited')
+  assert.is(await readOutcome(own, token, '203.0.113.11'), 'fine')
+  for (let index = 0; index < 40; index++) await readOutcome(own, `stranger-${index}`, '203.0.113.11')
+  assert.is(await readOutcome(own, 'one-more-stranger', '203.0.113.11'), 'rate_limited')
   // Its result has expired, and the strangers have used up what their address had regained.
   clock.pass(61_000)
-  for (let index = 0; index < 40; index++) await outcomeOf(own, `later-${index}`, '203.0.113.11')
-  assert.is(await outcomeOf(own, 'another-stranger', '203.0.113.11'), 'rate_limited')
-  const before = asks()
-  assert.is(await outcomeOf(own, token, '203.0.113.11'), 'fine')
-  assert.is(asks() - before, 1)
+  for (let index = 0; index < 40; index++) await readOutcome(own, `later-${index}`, '203.0.113.11')
+  assert.is(await readOutcome(own, 'another-stranger', '203.0.113.11'), 'rate_limited')
+  const before = countRequests()
+  assert.is(await readOutcome(own, token, '203.0.113.11'), 'fine')
+  assert.is(countRequests() - before, 1)
   await own.close()
 })
 

@@ -18,35 +18,35 @@ const start = async (options: IdentityProviderOptions = {}) => {
   cleanups.push(() => idp.close())
   return idp
 }
-const opened = async (...servers: Promise<ProtectedServer>[]) => {
+const openServers = async (...servers: Promise<ProtectedServer>[]) => {
   const all = await Promise.all(servers)
   cleanups.push(() => Promise.all(all.map((server) => server.close())))
   return all
 }
-const statusOf = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
+const readStatus = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
 
 test('a key of one issuer can’t sign for another, whatever its key id', async () => {
   const [one, two] = [await start(), await start()]
   const issuers = [one, two].map(({ issuer }) => ({ issuer, audience: AUDIENCE }))
-  const [registry] = (await opened(protectedRegistry(...issuers))) as [ProtectedServer]
-  for (const idp of [one, two]) assert.is(await statusOf(registry, await idp.mint({ aud: AUDIENCE })), 200)
+  const [registry] = (await openServers(protectedRegistry(...issuers))) as [ProtectedServer]
+  for (const idp of [one, two]) assert.is(await readStatus(registry, await idp.mint({ aud: AUDIENCE })), 200)
   const { keys } = (await (await fetch(one.jwksUrl)).json()) as { keys: { kid: string }[] }
   for (const { kid } of keys)
     for (const algorithm of ['RS256', 'ES256'] as const) {
       const forged = await two.mint({ iss: one.issuer, aud: AUDIENCE }, { header: { kid }, algorithm })
-      assert.is(await statusOf(registry, forged), 401)
+      assert.is(await readStatus(registry, forged), 401)
     }
 })
 
 test('a token for one server is refused at another of the same issuer', async () => {
   const { issuer, mint } = await start()
-  const servers = await opened(
+  const servers = await openServers(
     protectedGateway({ issuer, audience: 'https://one.example' }),
     protectedRegistry({ issuer, audience: 'https://two.example' }),
   )
   const [one, two] = servers as [ProtectedServer, ProtectedServer]
   const token = await mint({ aud: 'https://one.example' })
-  assert.equal([await statusOf(one, token), await statusOf(two, token)], [200, 401])
+  assert.equal([await readStatus(one, token), await readStatus(two, token)], [200, 401])
 })
 
 test('the same subject of another issuer is another user, who gets no session of the first', async () => {
@@ -80,7 +80,7 @@ for (const [what, jwksUri] of [
   test(`keys at ${what} are not fetched: 503 for that issuer, without the address`, async () => {
     const [bad, good] = [await start({ jwksUri }), await start()]
     const issuers = [bad, good].map(({ issuer }) => ({ issuer, audience: AUDIENCE }))
-    const servers = await opened(
+    const servers = await openServers(
       protectedGateway({ issuer: bad.issuer, audience: AUDIENCE }),
       protectedRegistry(...issuers),
     )
@@ -90,24 +90,24 @@ for (const [what, jwksUri] of [
       assert.is(status, 503, server.kind)
       assert.not.match(text + challenge, /169\.254|10\.0\.0|a00:1|192\.0\.2|passwd/)
     }
-    assert.is(await statusOf(registry, await good.mint({ aud: AUDIENCE })), 200, 'the other issuer’s callers')
+    assert.is(await readStatus(registry, await good.mint({ aud: AUDIENCE })), 200, 'the other issuer’s callers')
   })
 
 test('known keys stay in use while the issuer is down; a new one gets 503 until it is back', async () => {
   const idp = await start()
   const issuer = { issuer: idp.issuer, audience: AUDIENCE }
-  const servers = await opened(protectedGateway(issuer), protectedRegistry(issuer))
-  for (const server of servers) assert.is(await statusOf(server, await idp.mint({ aud: AUDIENCE })), 200)
+  const servers = await openServers(protectedGateway(issuer), protectedRegistry(issuer))
+  for (const server of servers) assert.is(await readStatus(server, await idp.mint({ aud: AUDIENCE })), 200)
   for (const behaviour of ['error', 'rubbish', 'redirects', 'huge'] as const) {
     idp.behaviour = behaviour
-    for (const server of servers) assert.is(await statusOf(server, await idp.mint({ aud: AUDIENCE })), 200, behaviour)
+    for (const server of servers) assert.is(await readStatus(server, await idp.mint({ aud: AUDIENCE })), 200, behaviour)
   }
   await idp.rotate()
   const token = await idp.mint({ aud: AUDIENCE })
-  for (const server of servers) assert.is(await statusOf(server, token), 503, server.kind)
+  for (const server of servers) assert.is(await readStatus(server, token), 503, server.kind)
   idp.behaviour = 'fine'
   for (const server of servers)
-    await eventually('the new key is found', async () => (await statusOf(server, token)) === 200)
+    await eventually('the new key is found', async () => (await readStatus(server, token)) === 200)
 })
 
 test.run()

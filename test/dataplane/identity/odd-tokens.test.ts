@@ -44,7 +44,7 @@ test.after(async () => {
 })
 
 /** Returns the status of a call with these claims (JSON text), which replace the usual ones. */
-async function statusOf(claims: Readonly<Record<string, string>>): Promise<number> {
+async function readStatus(claims: Readonly<Record<string, string>>): Promise<number> {
   const usual = {
     iss: JSON.stringify(issuer),
     aud: JSON.stringify(AUDIENCE),
@@ -106,9 +106,9 @@ const tokens: readonly (readonly [what: string, claims: Readonly<Record<string, 
 for (const [what, claims, status] of tokens)
   test(`${what}: ${status}`, async () => {
     const before = backend.calls('tools/call').length
-    assert.is(await statusOf(claims), status)
+    assert.is(await readStatus(claims), status)
     assert.is(backend.calls('tools/call').length - before, status === 200 ? 1 : 0)
-    assert.is(await statusOf(OK), 200, 'the next one')
+    assert.is(await readStatus(OK), 200, 'the next one')
   })
 
 test.run()

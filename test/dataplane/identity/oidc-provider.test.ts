@@ -28,21 +28,21 @@ test.after(async () => {
   await provider.close()
 })
 
-const statusOf = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
+const readStatus = async (server: ProtectedServer, token: string) => (await server.ask(`Bearer ${token}`)).status
 
 test('a JWT is accepted by its own server and by no other', async () => {
   const token = await provider.token(JWT, 'tools:call')
   assert.is(decodeProtectedHeader(token).typ, 'at+jwt')
   assert.is(decodeJwt(token).aud, JWT)
-  for (const server of servers.jwt) assert.is(await statusOf(server, token), 200, server.kind)
-  for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)
+  for (const server of servers.jwt) assert.is(await readStatus(server, token), 200, server.kind)
+  for (const server of servers.opaque) assert.is(await readStatus(server, token), 401, server.kind)
 })
 
 test('an opaque token is accepted by its own server and by no other', async () => {
   const token = await provider.userToken('alice', OPAQUE, 'tools:call tools:read')
   assert.not.ok(token.includes('.'))
-  for (const server of servers.opaque) assert.is(await statusOf(server, token), 200, server.kind)
-  for (const server of servers.jwt) assert.is(await statusOf(server, token), 401, server.kind)
+  for (const server of servers.opaque) assert.is(await readStatus(server, token), 200, server.kind)
+  for (const server of servers.jwt) assert.is(await readStatus(server, token), 401, server.kind)
 })
 
 test('a token without the scope gets a step-up challenge, whether it has other scopes or none', async () => {
@@ -53,18 +53,18 @@ test('a token without the scope gets a step-up challenge, whether it has other s
     assert.match(challenge, 'scope="tools:call", error="insufficient_scope"')
   }
   const [opaque] = servers.opaque as [ProtectedServer]
-  assert.is(await statusOf(opaque, await provider.userToken('alice', OPAQUE, 'tools:read')), 403)
+  assert.is(await readStatus(opaque, await provider.userToken('alice', OPAQUE, 'tools:read')), 403)
 })
 
 test('an opaque token without a subject, as of client credentials, is refused', async () => {
   const token = await provider.token(OPAQUE, 'tools:call')
-  for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)
+  for (const server of servers.opaque) assert.is(await readStatus(server, token), 401, server.kind)
 })
 
 test('a revoked opaque token is refused if it was not cached', async () => {
   const token = await provider.userToken('alice', OPAQUE, 'tools:call')
   await provider.revoke(token)
-  for (const server of servers.opaque) assert.is(await statusOf(server, token), 401, server.kind)
+  for (const server of servers.opaque) assert.is(await readStatus(server, token), 401, server.kind)
 })
 
 test('neither the client’s secret nor a token is in a log', () => {

@@ -5,7 +5,7 @@ import type { CallerRequest } from '../../../dataplane/identity/caller.ts'
 import type { Provider } from '../../../dataplane/identity/issuers.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
@@ -22,11 +22,11 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-const verifierOf = (provider: Partial<Provider>) => {
+const createVerifier = (provider: Partial<Provider>) => {
   const verifier = verifyTokens([{ issuer: idp.issuer, audience: AUDIENCE, ...provider } as Provider], {
     realm: 'r',
     resourceMetadataUrl: () => undefined,
-    log: keptLog().log,
+    log: recordLog().log,
     observe: observeNothing,
   })
   cleanups.push(() => verifier.close())
@@ -35,7 +35,7 @@ const verifierOf = (provider: Partial<Provider>) => {
 
 const connection = (): CallerRequest => ({ headers: {}, socket: { remoteAddress: '127.0.0.1' } })
 const bearer = async (claims = {}) => `Bearer ${await idp.mint({ aud: AUDIENCE, ...claims })}`
-const codeOf = async (attempt: () => unknown): Promise<string> => {
+const readCode = async (attempt: () => unknown): Promise<string> => {
   try {
     await attempt()
     return 'ok'
@@ -44,8 +44,8 @@ const codeOf = async (attempt: () => unknown): Promise<string> => {
   }
 }
 
-test('callers on one connection are told apart, also if the headers differ in one character', async () => {
-  const [verify, request] = [verifierOf({}), connection()]
+test('callers on one connection are distinguished, also if the headers differ in one character', async () => {
+  const [verify, request] = [createVerifier({}), connection()]
   const headers = { ann: await bearer({ sub: 'ann' }), bob: await bearer({ sub: 'bob' }) }
   for (let round = 0; round < 3; round++)
     for (const [subject, header] of Object.entries(headers))
@@ -57,15 +57,15 @@ test('callers on one connection are told apart, also if the headers differ in on
   const signature = headers.bob.lastIndexOf('.') + 5
   const other = headers.bob[signature] === 'A' ? 'B' : 'A'
   const forged = headers.bob.slice(0, signature) + other + headers.bob.slice(signature + 1)
-  assert.is(await codeOf(() => verify(forged, request)), 'unauthenticated')
-  assert.is(await codeOf(() => verify(undefined, request)), 'unauthenticated')
-  assert.is(await codeOf(() => verify('Bearer', request)), 'unauthenticated')
-  assert.is(await codeOf(() => verify(headers.bob.slice(0, -1), request)), 'unauthenticated')
+  assert.is(await readCode(() => verify(forged, request)), 'unauthenticated')
+  assert.is(await readCode(() => verify(undefined, request)), 'unauthenticated')
+  assert.is(await readCode(() => verify('Bearer', request)), 'unauthenticated')
+  assert.is(await readCode(() => verify(headers.bob.slice(0, -1), request)), 'unauthenticated')
 })
 
 test('a token cached for a connection expires as it does elsewhere', async () => {
   using clock = stoppedClock()
-  const [verify, request, header] = [verifierOf({}), connection(), await bearer()]
+  const [verify, request, header] = [createVerifier({}), connection(), await bearer()]
   for (let times = 0; times < 3; times++) await verify(header, request)
   assert.not.instance(verify(header, request), Promise)
   clock.pass(61_000)
@@ -77,18 +77,18 @@ test('a revoked token is refused on its own connection too', async () => {
   const { keys } = (await (await fetch(`${idp.issuer}/keys`)).json()) as JSONWebKeySet
   const findKey = createLocalJWKSet({ keys })
   const local = { issuer: idp.issuer, findKey, isRevoked: () => isRevoked }
-  const [verify, request, header] = [verifierOf({ local }), connection(), await bearer()]
+  const [verify, request, header] = [createVerifier({ local }), connection(), await bearer()]
   for (let times = 0; times < 3; times++) await verify(header, request)
   isRevoked = true
-  assert.is(await codeOf(() => verify(header, request)), 'unauthenticated')
+  assert.is(await readCode(() => verify(header, request)), 'unauthenticated')
   isRevoked = false
-  assert.is(await codeOf(() => verify(header, request)), 'ok')
+  assert.is(await readCode(() => verify(header, request)), 'ok')
 })
 
 test('a token without the scope is refused each time', async () => {
-  const [verify, request] = [verifierOf({ scopes: ['tools:call'] }), connection()]
+  const [verify, request] = [createVerifier({ scopes: ['tools:call'] }), connection()]
   const header = await bearer({ scope: 'openid' })
-  for (let times = 0; times < 3; times++) assert.is(await codeOf(() => verify(header, request)), 'insufficient_scope')
+  for (let times = 0; times < 3; times++) assert.is(await readCode(() => verify(header, request)), 'insufficient_scope')
 })
 
 test.run()

@@ -47,13 +47,13 @@ async function ask(server: ProtectedServer, token: string) {
 }
 
 /** Returns the challenge for a request without a token; `problem` is what it says about a given one. */
-function challengeOf({ kind, realm, metadataUrl }: ProtectedServer, problem?: string): string {
+function readChallenge({ kind, realm, metadataUrl }: ProtectedServer, problem?: string): string {
   const scope = kind === 'gateway' ? ', scope="openid"' : ''
   const error = problem === undefined ? '' : `, error="invalid_token", error_description="${problem}"`
   return `Bearer realm="${realm}", resource_metadata="${metadataUrl}"${scope}${error}`
 }
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 
 test('a good token is accepted, whatever the case of the scheme and the spaces around', async () => {
   for (const server of servers) {
@@ -68,12 +68,12 @@ test('without a token the challenge has the metadata and no error', async () => 
     for (const authorization of [undefined, 'Basic YTpi', 'Bearerish x', 'Token x', 'DPoP x', 'Negotiate']) {
       const { status, challenge } = await server.ask(authorization)
       assert.is(status, 401)
-      assert.is(challenge, challengeOf(server), `${server.kind}: ${authorization}`)
+      assert.is(challenge, readChallenge(server), `${server.kind}: ${authorization}`)
     }
     for (const authorization of ['Bearer', 'Bearer  ', 'Bearer a b', 'Bearer a,b', 'Bearer é']) {
       const { status, challenge } = await server.ask(Buffer.from(authorization).toString('latin1'))
       assert.is(status, 401)
-      assert.is(challenge, challengeOf(server, 'The token is malformed.'), `${server.kind}: ${authorization}`)
+      assert.is(challenge, readChallenge(server, 'The token is malformed.'), `${server.kind}: ${authorization}`)
     }
   }
 })
@@ -95,11 +95,11 @@ const refused: readonly (readonly [what: string, claims: () => Record<string, un
   ['its issuer in a list', () => ({ iss: [idp.issuer] }), NOT_VALID],
   ['its issuer with blanks', () => ({ iss: ` ${idp.issuer} ` }), NOT_VALID],
   ['no issuer', () => ({ iss: undefined }), NOT_VALID],
-  ['an end 31 s ago', () => ({ exp: now() - 31 }), 'The token has expired.'],
+  ['an end 31 s ago', () => ({ exp: nowInSeconds() - 31 }), 'The token has expired.'],
   ['no end', () => ({ exp: undefined }), LACKS],
-  ['an end as text', () => ({ exp: String(now() + 60) }), LACKS],
+  ['an end as text', () => ({ exp: String(nowInSeconds() + 60) }), LACKS],
   ['an end that is null', () => ({ exp: null }), LACKS],
-  ['a beginning in 40 s', () => ({ nbf: now() + 40 }), 'The token is not valid yet.'],
+  ['a beginning in 40 s', () => ({ nbf: nowInSeconds() + 40 }), 'The token is not valid yet.'],
   ['a beginning as text', () => ({ nbf: '0' }), 'The token is not valid yet.'],
   ['no subject', () => ({ sub: undefined }), LACKS],
   ['a number as subject', () => ({ sub: 7 }), LACKS],
@@ -114,7 +114,7 @@ for (const [what, claims, problem] of refused)
       const before = idp.requests.get('/introspect')
       const { status, challenge } = await ask(server, await idp.mint({ aud: AUDIENCE, ...claims() }))
       assert.is(status, 401, server.kind)
-      assert.is(challenge, challengeOf(server, problem), server.kind)
+      assert.is(challenge, readChallenge(server, problem), server.kind)
       assert.is(idp.requests.get('/introspect'), before)
     }
   })
@@ -122,8 +122,8 @@ for (const [what, claims, problem] of refused)
 test('a clock skew of 30 s is accepted either way', async () => {
   using _clock = stoppedClock()
   for (const server of servers) {
-    assert.is((await ask(server, await idp.mint({ aud: AUDIENCE, exp: now() - 29 }))).status, 200)
-    assert.is((await ask(server, await idp.mint({ aud: AUDIENCE, nbf: now() + 29 }))).status, 200)
+    assert.is((await ask(server, await idp.mint({ aud: AUDIENCE, exp: nowInSeconds() - 29 }))).status, 200)
+    assert.is((await ask(server, await idp.mint({ aud: AUDIENCE, nbf: nowInSeconds() + 29 }))).status, 200)
   }
 })
 
@@ -150,8 +150,8 @@ async function forgeries(): Promise<Record<string, string>> {
   const [header = '', payload = '', signature = ''] = good.split('.')
   const { kid = '' } = decodeProtectedHeader(good)
   const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
-  const own = (fields: object) =>
-    new SignJWT({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: now() + 300 })
+  const signWithHeader = (fields: object) =>
+    new SignJWT({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: nowInSeconds() + 300 })
       .setProtectedHeader({ alg: 'RS256', kid, ...fields } as JWTHeaderParameters)
       .sign(privateKey)
   const { port } = strangers.address() as AddressInfo
@@ -162,15 +162,15 @@ async function forgeries(): Promise<Record<string, string>> {
     const start = `${encode({ alg: 'HS256', kid: known?.kid, typ: 'JWT' })}.${payload}`
     return `${start}.${createHmac('sha256', secret).update(start).digest('base64url')}`
   }
-  const tampered = encode({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: now() + 100 })
+  const tampered = encode({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: nowInSeconds() + 100 })
   return {
     'alg none': `${encode({ alg: 'none', kid })}.${payload}.`,
     'alg nOnE': `${encode({ alg: 'nOnE', kid })}.${payload}.${signature}`,
     'an HMAC with the public key as JSON': hmac(JSON.stringify(known)),
     'an HMAC with its modulus': hmac(known?.n ?? ''),
-    'the key embedded': await own({ jwk: await exportJWK(publicKey) }),
-    'a key of its own by URL': await own({ jku: `${url}/keys` }),
-    'a certificate by URL': await own({ x5u: `${url}/certificate` }),
+    'the key embedded': await signWithHeader({ jwk: await exportJWK(publicKey) }),
+    'a key of its own by URL': await signWithHeader({ jku: `${url}/keys` }),
+    'a certificate by URL': await signWithHeader({ x5u: `${url}/certificate` }),
     'an unknown critical header': await idp
       .mint({ aud: AUDIENCE }, { header: { crit: ['x'], x: 1 } })
       .catch(() => `${encode({ alg: 'RS256', kid, crit: ['x'], x: 1 })}.${payload}.${signature}`),
@@ -208,7 +208,7 @@ test('opaque tokens are introspected, and inactive or foreign ones are refused',
     for (const claims of wrong) {
       const { status, challenge } = await ask(server, idp.grant({ aud: AUDIENCE, ...claims }))
       assert.is(status, 401, `${server.kind}: ${JSON.stringify(claims)}`)
-      assert.is(challenge, challengeOf(server, NOT_VALID))
+      assert.is(challenge, readChallenge(server, NOT_VALID))
     }
   }
 })
@@ -227,8 +227,8 @@ test('the metadata is where RFC 9728 says, for every origin, whatever Host and X
         bearer_methods_supported: ['header'],
         ...(kind === 'gateway' ? { scopes_supported: ['openid'] } : {}),
       })
-      const asked = { ...headers, 'access-control-request-method': 'GET' }
-      const preflight = await fetch(url, { method: 'OPTIONS', headers: asked })
+      const preflightHeaders = { ...headers, 'access-control-request-method': 'GET' }
+      const preflight = await fetch(url, { method: 'OPTIONS', headers: preflightHeaders })
       assert.is(preflight.status, 204, url)
     }
     for (const unknown of ['oauth-protected-resource/other', 'oauth-protected-resource/mcp/x', 'unknown']) {
@@ -239,14 +239,14 @@ test('the metadata is where RFC 9728 says, for every origin, whatever Host and X
   }
 })
 
-test('proxy headers change neither the challenge nor who is let in', async () => {
+test('proxy headers change neither the challenge nor the decision', async () => {
   const headers = {
     'x-forwarded-host': 'evil.example',
     'x-forwarded-proto': 'http',
     forwarded: 'host=evil.example',
     'x-original-url': '/evil',
   }
-  for (const server of servers) assert.is((await server.ask(undefined, headers)).challenge, challengeOf(server))
+  for (const server of servers) assert.is((await server.ask(undefined, headers)).challenge, readChallenge(server))
 })
 
 test('neither tokens nor the client’s secret are in answers or logs', async () => {

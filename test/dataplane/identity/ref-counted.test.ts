@@ -5,10 +5,10 @@ import { RefCounted } from '../../../dataplane/identity/issuers.ts'
 test('a resource is made once for all its owners, and closed when the last one releases it', async () => {
   const events: string[] = []
   const resources = new RefCounted<{ close(): Promise<void> }>()
-  let made = 0
+  let createdCount = 0
   const acquire = () =>
     resources.acquire('a', () => {
-      const name = `resource ${++made}`
+      const name = `resource ${++createdCount}`
       events.push(`${name} is made`)
       return { close: async () => void events.push(`${name} is closed`) }
     })

@@ -6,7 +6,7 @@ import { Issuers, type Provider } from '../../../dataplane/identity/issuers.ts'
 import { Retired } from '../../../dataplane/identity/retired.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { startIdentityProvider } from '../../support/network/identity-provider.ts'
 
 /** Checks that a configuration which leaves an issuer unchanged does not affect its users. */
@@ -23,16 +23,16 @@ const start = async (...options: Parameters<typeof startIdentityProvider>) => {
   return provider
 }
 
-const verifierOf = (issuers: Issuers, ...providers: Partial<Provider>[]) => {
+const createVerifier = (issuers: Issuers, ...providers: Partial<Provider>[]) => {
   const verifier = verifyTokens(
     providers.map((provider) => ({ audience: AUDIENCE, ...provider }) as Provider),
-    { realm: 'r', resourceMetadataUrl: () => undefined, log: keptLog().log, observe: observeNothing, issuers },
+    { realm: 'r', resourceMetadataUrl: () => undefined, log: recordLog().log, observe: observeNothing, issuers },
   )
   cleanups.push(() => verifier.close())
   return verifier
 }
 
-const codeOf = async (attempt: () => unknown): Promise<string> => {
+const readCode = async (attempt: () => unknown): Promise<string> => {
   try {
     await attempt()
     return 'ok'
@@ -44,15 +44,15 @@ const codeOf = async (attempt: () => unknown): Promise<string> => {
 test('known keys survive a reload while the issuer is down', async () => {
   const [idp, other] = [await start(), await start()]
   const issuers = new Issuers()
-  const before = verifierOf(issuers, { issuer: idp.issuer })
+  const before = createVerifier(issuers, { issuer: idp.issuer })
   const bearer = async () => `Bearer ${await idp.mint({ aud: AUDIENCE })}`
   await before(await bearer())
   idp.behaviour = 'error'
   // Another issuer is added, and this one gets another audience.
-  const after = verifierOf(issuers, { issuer: other.issuer }, { issuer: idp.issuer, audience: `${AUDIENCE}/2` })
+  const after = createVerifier(issuers, { issuer: other.issuer }, { issuer: idp.issuer, audience: `${AUDIENCE}/2` })
   await before.close()
-  assert.is(await codeOf(async () => after(`Bearer ${await idp.mint({ aud: `${AUDIENCE}/2` })}`)), 'ok')
-  assert.is(await codeOf(async () => after(`Bearer ${await other.mint({ aud: AUDIENCE })}`)), 'ok')
+  assert.is(await readCode(async () => after(`Bearer ${await idp.mint({ aud: `${AUDIENCE}/2` })}`)), 'ok')
+  assert.is(await readCode(async () => after(`Bearer ${await other.mint({ aud: AUDIENCE })}`)), 'ok')
   assert.is(idp.requests.get('/keys'), 1)
 })
 
@@ -60,13 +60,13 @@ test('cached tokens are still accepted, but not for a provider that was changed 
   const idp = await start()
   const issuers = new Issuers()
   const authorization = `Bearer ${await idp.mint({ aud: AUDIENCE })}`
-  await verifierOf(issuers, { issuer: idp.issuer })(authorization)
-  const same = verifierOf(issuers, { issuer: idp.issuer }, { issuer: `${idp.issuer}/x` })
+  await createVerifier(issuers, { issuer: idp.issuer })(authorization)
+  const same = createVerifier(issuers, { issuer: idp.issuer }, { issuer: `${idp.issuer}/x` })
   assert.not.instance(same(authorization), Promise, 'no signature is checked again')
   for (const provider of [{ issuer: idp.issuer, audience: 'another' }, { issuer: `${idp.issuer}/x` }])
-    assert.is(await codeOf(() => verifierOf(issuers, provider)(authorization)), 'unauthenticated')
-  const away = { issuer: idp.issuer, serviceAccount: { namespace: 'n' } }
-  assert.is(await codeOf(() => verifierOf(issuers, away)(authorization)), 'unauthenticated')
+    assert.is(await readCode(() => createVerifier(issuers, provider)(authorization)), 'unauthenticated')
+  const unreachable = { issuer: idp.issuer, serviceAccount: { namespace: 'n' } }
+  assert.is(await readCode(() => createVerifier(issuers, unreachable)(authorization)), 'unauthenticated')
 })
 
 test('a token that was refused is introspected again under the next configuration', async () => {
@@ -75,7 +75,7 @@ test('a token that was refused is introspected again under the next configuratio
   const client = { url: idp.introspectionUrl }
   const authorization = `Bearer ${idp.grant({ aud: 'b' })}`
   const introspecting = (audience: string) =>
-    verifierOf(issuers, {
+    createVerifier(issuers, {
       issuer: idp.issuer,
       audience,
       introspection: client,
@@ -84,15 +84,15 @@ test('a token that was refused is introspected again under the next configuratio
     response.end(JSON.stringify({ active: true, sub: 's', aud: 'b', exp: Date.now() / 1000 + 60 }))
     return true
   }
-  assert.is(await codeOf(() => introspecting('a')(authorization)), 'unauthenticated')
-  assert.is(await codeOf(() => introspecting('b')(authorization)), 'ok')
+  assert.is(await readCode(() => introspecting('a')(authorization)), 'unauthenticated')
+  assert.is(await readCode(() => introspecting('b')(authorization)), 'ok')
 })
 
 test('a replaced provider is closed later, so that running introspections finish', async () => {
-  let asked: ServerResponse | undefined
+  let pending: ServerResponse | undefined
   const { promise: isAsked, resolve } = Promise.withResolvers<void>()
   const server = createServer((_request, response) => {
-    asked = response
+    pending = response
     resolve()
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
@@ -102,16 +102,16 @@ test('a replaced provider is closed later, so that running introspections finish
   })
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const issuers = new Issuers()
-  const before = verifierOf(issuers, { issuer, jwksUrl: `${issuer}/keys`, introspection: { url: `${issuer}/ask` } })
+  const before = createVerifier(issuers, { issuer, jwksUrl: `${issuer}/keys`, introspection: { url: `${issuer}/ask` } })
   await isAsked
   const retired = new Retired((error) => assert.unreachable(String(error)))
   cleanups.push(() => retired.close())
-  const answer = codeOf(() => before('Bearer opaque'))
+  const answer = readCode(() => before('Bearer opaque'))
   retired.add(before)
   const { promise: again, resolve: askedAgain } = Promise.withResolvers<void>()
   server.on('request', () => askedAgain())
   await again
-  asked?.end(JSON.stringify({ active: true, sub: 's', aud: AUDIENCE, exp: Date.now() / 1000 + 60 }))
+  pending?.end(JSON.stringify({ active: true, sub: 's', aud: AUDIENCE, exp: Date.now() / 1000 + 60 }))
   assert.is(await answer, 'ok')
 })
 

@@ -7,11 +7,11 @@ import {
 } from '../../../dataplane/identity/index.ts'
 import { resourceMetadataRoutes } from '../../../dataplane/identity/resource-metadata-routes.ts'
 
-const metadataOf = (resource: string) =>
+const readMetadata = (resource: string) =>
   protectedResourceMetadata({ resource, issuers: ['https://idp.example/a'], scopes: ['mcp'] })
 
 test('the document of RFC 9728', () => {
-  assert.equal(metadataOf('https://gateway.example/mcp'), {
+  assert.equal(readMetadata('https://gateway.example/mcp'), {
     resource: 'https://gateway.example/mcp',
     authorization_servers: ['https://idp.example/a'],
     bearer_methods_supported: ['header'],
@@ -30,7 +30,7 @@ for (const [resource, url] of [
   test(`the metadata of ${resource}`, () => assert.is(resourceMetadataUrl(resource), url))
 
 test('the metadata is served on the bare path and on the resource’s own, whatever Host says', async () => {
-  let current: ProtectedResourceMetadata | undefined = metadataOf('https://gateway.example/team/mcp')
+  let current: ProtectedResourceMetadata | undefined = readMetadata('https://gateway.example/team/mcp')
   const app = resourceMetadataRoutes({ current: () => current })
   const get = (path: string, init?: RequestInit) =>
     app.request(`http://evil.example/.well-known/oauth-protected-resource${path}`, init)

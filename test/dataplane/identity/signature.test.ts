@@ -4,7 +4,7 @@ import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isSigned, isSignedElsewhere, keyFor, SIGNATURE_ALGORITHMS } from '../../../dataplane/identity/index.ts'
-import { given } from '../../support/given.ts'
+import { unwrap } from '../../support/unwrap.ts'
 
 const CURVES = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' }
 
@@ -20,10 +20,10 @@ function signUntil(digest: string, key: KeyObject, isWanted: (number: Buffer) =>
 
 for (const [alg, namedCurve] of Object.entries(CURVES))
   test(`${alg}: numbers of every form are verified, and other signatures refused`, async () => {
-    const algorithm = given(SIGNATURE_ALGORITHMS.get(alg))
+    const algorithm = unwrap(SIGNATURE_ALGORITHMS.get(alg))
     const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve })
     const key = keyFor(publicKey, algorithm)
-    const digest = given(algorithm.digest)
+    const digest = unwrap(algorithm.digest)
     const both = async (text: string, bytes: Buffer) => {
       const signature = bytes.toString('base64url')
       const found = isSigned(text, signature, key)

@@ -14,7 +14,7 @@ import { createAuthenticate } from '../../../dataplane/identity/index.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 const AUDIENCE = 'toolhive'
 const cleanups: (() => unknown)[] = []
@@ -22,7 +22,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-interface Asked {
+interface ReceivedRequest {
   readonly path: string
   readonly authorization: string | undefined
   readonly body: string
@@ -30,11 +30,11 @@ interface Asked {
 
 /** Starts a server that answers by path, and records its requests. */
 async function startServer(answers: (origin: string) => Readonly<Record<string, unknown>>) {
-  const asked: Asked[] = []
+  const requests: ReceivedRequest[] = []
   async function answer(request: IncomingMessage, response: ServerResponse) {
     let body = ''
     for await (const chunk of request) body += chunk
-    asked.push({ path: request.url ?? '', authorization: request.headers.authorization, body })
+    requests.push({ path: request.url ?? '', authorization: request.headers.authorization, body })
     const found = answers(origin)[request.url ?? '']
     if (typeof found === 'string') response.writeHead(302, { location: found }).end()
     else response.writeHead(found === undefined ? 404 : 200).end(JSON.stringify(found ?? {}))
@@ -46,7 +46,7 @@ async function startServer(answers: (origin: string) => Readonly<Record<string, 
     server.closeAllConnections()
     server.close()
   })
-  return { origin, asked }
+  return { origin, requests }
 }
 
 const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -58,24 +58,24 @@ const mint = (issuer: string, claims: object = {}) =>
     .setExpirationTime('5m')
     .sign(privateKey)
 
-function authenticate(oidc: Partial<OidcConfig>, tokenFolder?: string, kept = keptLog()) {
+function authenticate(oidc: Partial<OidcConfig>, tokenFolder?: string, log = recordLog()) {
   const verify = createAuthenticate(
     { type: 'oidc', oidc: { audience: AUDIENCE, ...oidc } },
     {
       resourceMetadataUrl: () => undefined,
-      log: kept.log,
+      log: log.log,
       observe: observeNothing,
       ...(tokenFolder && { tokenFolder }),
     },
   )
   cleanups.push(() => verify.close())
   const call = async (token: string) => verify(`Bearer ${token}`)
-  const codeOf = (token: string) =>
+  const readCode = (token: string) =>
     call(token).then(
       () => 'accepted',
       (error: PublicError) => error.code,
     )
-  return { call, codeOf, issuers: () => verify.issuers(), text: kept.text }
+  return { call, readCode, issuers: () => verify.issuers(), text: log.text }
 }
 
 function folderWithToken() {
@@ -90,13 +90,13 @@ test('a mounted token is sent to the configured issuer, not to the keys’ addre
     '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${keys.origin}/keys` },
   }))
   const folder = folderWithToken()
-  const { codeOf } = authenticate(
+  const { readCode } = authenticate(
     { issuer: issuer.origin, bearerTokenFile: join(folder, 'jwks/token') },
     join(folder, 'jwks'),
   )
-  assert.is(await codeOf(await mint(issuer.origin)), 'accepted', 'the keys are public')
-  assert.ok(issuer.asked.every(({ authorization }) => authorization === 'Bearer of-the-user'))
-  assert.equal(keys.asked, [{ path: '/keys', authorization: undefined, body: '' }])
+  assert.is(await readCode(await mint(issuer.origin)), 'accepted', 'the keys are public')
+  assert.ok(issuer.requests.every(({ authorization }) => authorization === 'Bearer of-the-user'))
+  assert.equal(keys.requests, [{ path: '/keys', authorization: undefined, body: '' }])
 })
 
 test('the audience of tokens without aud is in another claim (Cognito)', async () => {
@@ -104,7 +104,7 @@ test('the audience of tokens without aud is in another claim (Cognito)', async (
     '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${origin}/keys` },
     '/keys': jwks,
   }))
-  const { codeOf } = authenticate({ issuer: issuer.origin, audienceClaim: 'client_id' })
+  const { readCode } = authenticate({ issuer: issuer.origin, audienceClaim: 'client_id' })
   const usual = authenticate({ issuer: issuer.origin })
   const named = authenticate({ issuer: issuer.origin, audienceClaim: 'aud' })
   for (const [claims, expected] of [
@@ -116,12 +116,12 @@ test('the audience of tokens without aud is in another claim (Cognito)', async (
     [{ aud: AUDIENCE, client_id: null }, 'unauthenticated'],
   ] as const) {
     const token = await mint(issuer.origin, claims)
-    assert.is(await codeOf(token), expected, JSON.stringify(claims))
+    assert.is(await readCode(token), expected, JSON.stringify(claims))
     for (const other of [usual, named])
-      assert.is(await other.codeOf(token), claims.aud === AUDIENCE ? 'accepted' : 'unauthenticated')
+      assert.is(await other.readCode(token), claims.aud === AUDIENCE ? 'accepted' : 'unauthenticated')
   }
   const own = authenticate({ issuer: issuer.origin, audienceClaim: 'constructor' })
-  assert.is(await own.codeOf(await mint(issuer.origin)), 'unauthenticated')
+  assert.is(await own.readCode(await mint(issuer.origin)), 'unauthenticated')
 })
 
 test('a mounted token does not follow a redirect', async () => {
@@ -130,10 +130,10 @@ test('a mounted token does not follow a redirect', async () => {
   const folder = folderWithToken()
   const file = join(folder, 'jwks/token')
   const settings = { issuer: issuer.origin, jwksUrl: `${issuer.origin}/keys`, bearerTokenFile: file }
-  const { codeOf } = authenticate(settings, join(folder, 'jwks'))
-  assert.is(await codeOf(await mint(issuer.origin)), 'unavailable')
-  assert.is(issuer.asked[0]?.authorization, 'Bearer of-the-user')
-  assert.equal(thief.asked, [])
+  const { readCode } = authenticate(settings, join(folder, 'jwks'))
+  assert.is(await readCode(await mint(issuer.origin)), 'unavailable')
+  assert.is(issuer.requests[0]?.authorization, 'Bearer of-the-user')
+  assert.equal(thief.requests, [])
 })
 
 test('a link out of the token folder is not followed; links inside are, as Kubernetes mounts them', async () => {
@@ -150,16 +150,16 @@ test('a link out of the token folder is not followed; links inside are, as Kuber
   symlinkSync(join(folder, 'jwks'), join(folder, 'run'))
   const use = (file: string) =>
     authenticate({ issuer: issuer.origin, bearerTokenFile: join(folder, file) }, join(folder, 'run'))
-  assert.is(await use('run/idp/token').codeOf(await mint(issuer.origin)), 'accepted')
-  assert.is(issuer.asked[0]?.authorization, 'Bearer linked')
-  const before = issuer.asked.length
+  assert.is(await use('run/idp/token').readCode(await mint(issuer.origin)), 'accepted')
+  assert.is(issuer.requests[0]?.authorization, 'Bearer linked')
+  const before = issuer.requests.length
   for (const file of ['run/stolen', 'other/token', 'run/../other/token']) {
-    const { codeOf, text } = use(file)
-    assert.is(await codeOf(await mint(issuer.origin)), 'unavailable', file)
+    const { readCode, text } = use(file)
+    assert.is(await readCode(await mint(issuer.origin)), 'unavailable', file)
     assert.match(text(), 'leads out of')
     assert.not.match(text(), 'of-the-pod')
   }
-  assert.is(issuer.asked.length, before, 'nobody was asked')
+  assert.is(issuer.requests.length, before, 'no request was sent')
 })
 
 test('a client secret and callers’ tokens are sent only to an introspection endpoint at the issuer’s own origin', async () => {
@@ -173,16 +173,16 @@ test('a client secret and callers’ tokens are sent only to an introspection en
     '/keys': jwks,
   }))
   const introspection = { clientId: 'us', clientSecretFile: join(folderWithToken(), 'other/token') }
-  const { codeOf, text } = authenticate({ issuer: issuer.origin, introspection })
-  assert.is(await codeOf('opaque'), 'unavailable')
+  const { readCode, text } = authenticate({ issuer: issuer.origin, introspection })
+  assert.is(await readCode('opaque'), 'unavailable')
   assert.match(text(), 'is at another origin')
-  assert.equal(thief.asked, [])
+  assert.equal(thief.requests, [])
   const named = authenticate({
     issuer: issuer.origin,
     introspection: { ...introspection, url: `${thief.origin}/introspect` },
   })
-  assert.is(await named.codeOf('opaque'), 'unauthenticated', 'one that is configured is asked')
-  assert.is(thief.asked.length, 1)
+  assert.is(await named.readCode('opaque'), 'unauthenticated', 'a configured endpoint is called')
+  assert.is(thief.requests.length, 1)
 })
 
 const startCluster = (state: { issuer: unknown; jwks?: object }) =>
@@ -195,70 +195,70 @@ test('issuer and keys of a cluster come from its API server, and only that gets 
   const state = { issuer: 'https://oidc.cloud.example/id/1' as unknown }
   const server = await startCluster(state)
   const tokenFile = join(folderWithToken(), 'other/token')
-  const { call, codeOf, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
+  const { call, readCode, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
   const caller = await call(await mint('https://oidc.cloud.example/id/1'))
   assert.is(caller.kind === 'authenticated' && caller.issuer, 'https://oidc.cloud.example/id/1')
   assert.equal(issuers(), ['https://oidc.cloud.example/id/1'])
   assert.equal(
-    server.asked.map(({ path, authorization }) => [path, authorization]),
+    server.requests.map(({ path, authorization }) => [path, authorization]),
     ['/.well-known/openid-configuration', '/openid/v1/jwks'].map((path) => [path, 'Bearer of-the-pod']),
   )
-  assert.is(await codeOf(await mint('https://idp.example')), 'unauthenticated')
-  assert.is(await codeOf(await mint('')), 'unauthenticated')
+  assert.is(await readCode(await mint('https://idp.example')), 'unauthenticated')
+  assert.is(await readCode(await mint('')), 'unauthenticated')
 })
 
 test('a changed cluster issuer is noticed with its first token, and unknown issuers cause no request each', async () => {
   const state = { issuer: 'https://one.example' as unknown }
   const server = await startCluster(state)
   const tokenFile = join(folderWithToken(), 'other/token')
-  const { codeOf, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
-  assert.is(await codeOf(await mint('https://one.example')), 'accepted')
+  const { readCode, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
+  assert.is(await readCode(await mint('https://one.example')), 'accepted')
   state.issuer = 'https://two.example'
-  assert.is(await codeOf(await mint('https://two.example')), 'accepted')
+  assert.is(await readCode(await mint('https://two.example')), 'accepted')
   assert.equal(issuers(), ['https://two.example'])
-  const before = server.asked.length
+  const before = server.requests.length
   for (let count = 0; count < 50; count++)
-    assert.is(await codeOf(await mint(`https://${count}.example`)), 'unauthenticated')
-  assert.ok(server.asked.length - before <= 2, `${server.asked.length - before} questions`)
+    assert.is(await readCode(await mint(`https://${count}.example`)), 'unauthenticated')
+  assert.ok(server.requests.length - before <= 2, `${server.requests.length - before} questions`)
 })
 
 for (const issuer of [undefined, null, '', 7, {}, [], 'x'.repeat(3000)])
   test(`with an API server that names ${JSON.stringify(issuer)?.slice(0, 20)} as its issuer every token is refused`, async () => {
     const server = await startCluster({ issuer })
-    const { codeOf } = authenticate({
+    const { readCode } = authenticate({
       cluster: { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') },
     })
-    assert.is(await codeOf(await mint('https://one.example')), 'unavailable')
-    assert.is(await codeOf(await mint('x'.repeat(3000))), 'unavailable')
+    assert.is(await readCode(await mint('https://one.example')), 'unavailable')
+    assert.is(await readCode(await mint('x'.repeat(3000))), 'unavailable')
   })
 
 test('a rule admits one ServiceAccount, or those of one namespace', async () => {
   const server = await startCluster({ issuer: 'https://one.example' })
   const cluster = { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') }
-  const of = (sub: string) => mint('https://one.example', { sub: `system:serviceaccount:${sub}` })
+  const mintFor = (sub: string) => mint('https://one.example', { sub: `system:serviceaccount:${sub}` })
   const one = authenticate({ cluster, serviceAccount: { namespace: 'agents', name: 'writer' } })
-  assert.is(await one.codeOf(await of('agents:writer')), 'accepted')
+  assert.is(await one.readCode(await mintFor('agents:writer')), 'accepted')
   for (const other of ['agents:writer2', 'agents:reader', 'agents2:writer', 'agents', ''])
-    assert.is(await one.codeOf(await of(other)), 'unauthenticated', other)
+    assert.is(await one.readCode(await mintFor(other)), 'unauthenticated', other)
   const all = authenticate({ cluster, serviceAccount: { namespace: 'agents' } })
-  assert.is(await all.codeOf(await of('agents:reader')), 'accepted')
-  assert.is(await all.codeOf(await of('agents2:reader')), 'unauthenticated')
-  assert.is(await all.codeOf(await mint('https://one.example', { sub: 'agents:reader' })), 'unauthenticated')
+  assert.is(await all.readCode(await mintFor('agents:reader')), 'accepted')
+  assert.is(await all.readCode(await mintFor('agents2:reader')), 'unauthenticated')
+  assert.is(await all.readCode(await mint('https://one.example', { sub: 'agents:reader' })), 'unauthenticated')
 })
 
 test('opaque tokens of a cluster are introspected without credentials, and the subject decides', async () => {
   const until = Math.floor(Date.now() / 1000) + 300
   const answer = { active: true, sub: 'system:serviceaccount:agents:writer', aud: AUDIENCE, exp: until }
   const server = await startCluster({ issuer: 'https://one.example' })
-  const asked = await startServer(() => ({ '/introspect': answer }))
+  const endpoint = await startServer(() => ({ '/introspect': answer }))
   const settings = {
     cluster: { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') },
-    introspection: { url: `${asked.origin}/introspect` },
+    introspection: { url: `${endpoint.origin}/introspect` },
   }
-  assert.is(await authenticate(settings).codeOf('opaque'), 'accepted')
-  assert.is(asked.asked[0]?.authorization, undefined)
+  assert.is(await authenticate(settings).readCode('opaque'), 'accepted')
+  assert.is(endpoint.requests[0]?.authorization, undefined)
   const others = authenticate({ ...settings, serviceAccount: { namespace: 'others' } })
-  assert.is(await others.codeOf('opaque'), 'unauthenticated')
+  assert.is(await others.readCode('opaque'), 'unauthenticated')
 })
 
 const JWKS = '/var/run/secrets/portico/jwks'
@@ -295,7 +295,7 @@ const refused: readonly [what: string, oidc: object, says: string][] = [
   ],
 ]
 const parse = configParser(gatewayConfigSchema, checkGateway)
-const configOf = (oidc: object): GatewayConfig =>
+const buildConfig = (oidc: object): GatewayConfig =>
   parse(
     JSON.stringify({
       name: 'g',
@@ -308,7 +308,7 @@ const configOf = (oidc: object): GatewayConfig =>
 for (const [what, oidc, says] of refused)
   test(`a configuration file with ${what} is refused`, () => {
     try {
-      configOf(oidc)
+      buildConfig(oidc)
       assert.unreachable()
     } catch (error) {
       assert.instance(error, ConfigError)
@@ -320,12 +320,12 @@ for (const [what, oidc, says] of refused)
   })
 
 test('a configuration file with the cluster’s API server or a mounted token is accepted', () => {
-  configOf({ cluster: { tokenFile: '../cluster/token' } })
-  configOf({
+  buildConfig({ cluster: { tokenFile: '../cluster/token' } })
+  buildConfig({
     cluster: { apiServer: 'https://kubernetes.default.svc.cluster.local', tokenFile: 't' },
     jwksUrl: 'https://kubernetes.default.svc.cluster.local/openid/v1/jwks',
   })
-  configOf({ issuer: 'https://idp.example', bearerTokenFile: `${JWKS}/idp/token` })
+  buildConfig({ issuer: 'https://idp.example', bearerTokenFile: `${JWKS}/idp/token` })
 })
 
 test.run()

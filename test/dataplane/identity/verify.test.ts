@@ -9,7 +9,7 @@ import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../support/eventually.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
@@ -27,7 +27,7 @@ const start = async (...options: Parameters<typeof startIdentityProvider>) => {
   return provider
 }
 
-const authenticate = (providers: readonly Partial<Provider>[], log = keptLog().log) => {
+const authenticate = (providers: readonly Partial<Provider>[], log = recordLog().log) => {
   const verify = verifyTokens(
     providers.map((provider) => ({ audience: AUDIENCE, ...provider }) as Provider),
     {
@@ -51,7 +51,7 @@ const refusal = async (promise: Promise<unknown>): Promise<PublicError> => {
   }
   return assert.unreachable('it was accepted') as never
 }
-const challengeOf = (error: PublicError): string => error.headers?.['WWW-Authenticate'] ?? ''
+const readChallenge = (error: PublicError): string => error.headers?.['WWW-Authenticate'] ?? ''
 
 test('a good token gives a caller with its claims as they stood', async () => {
   const idp = await start()
@@ -84,13 +84,13 @@ test('without a token the challenge has no error', async () => {
     const error = await refusal(verify(authorization))
     assert.is(error.status, 401)
     assert.is(
-      challengeOf(error),
+      readChallenge(error),
       `Bearer realm="https://idp.example", resource_metadata="${METADATA}", scope="mcp:read mcp:write"`,
     )
   }
 })
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 const badClaims: readonly (readonly [string, (idp: IdentityProvider) => Record<string, unknown>, RegExp])[] = [
   ['another audience', () => ({ aud: 'https://other.example' }), /not meant for this server/],
   ['no audience', () => ({ aud: undefined }), /not meant for this server/],
@@ -98,9 +98,9 @@ const badClaims: readonly (readonly [string, (idp: IdentityProvider) => Record<s
   ['its issuer with a slash', (idp) => ({ aud: AUDIENCE, iss: `${idp.issuer}/` }), /not valid/],
   ['no issuer', () => ({ aud: AUDIENCE, iss: undefined }), /not valid/],
   ['no expiry', () => ({ aud: AUDIENCE, exp: undefined }), /lacks a claim/],
-  ['expiry as text', () => ({ aud: AUDIENCE, exp: String(now() + 60) }), /./],
-  ['an expiry 30 s ago', () => ({ aud: AUDIENCE, exp: now() - 30 }), /has expired/],
-  ['a beginning in 31 s', () => ({ aud: AUDIENCE, nbf: now() + 31 }), /not valid yet/],
+  ['expiry as text', () => ({ aud: AUDIENCE, exp: String(nowInSeconds() + 60) }), /./],
+  ['an expiry 30 s ago', () => ({ aud: AUDIENCE, exp: nowInSeconds() - 30 }), /has expired/],
+  ['a beginning in 31 s', () => ({ aud: AUDIENCE, nbf: nowInSeconds() + 31 }), /not valid yet/],
   ['no subject', () => ({ aud: AUDIENCE, sub: undefined }), /lacks a claim/],
   ['an empty subject', () => ({ aud: AUDIENCE, sub: '' }), /lacks a claim/],
   ['a number as subject', () => ({ aud: AUDIENCE, sub: 7 }), /lacks a claim/],
@@ -111,8 +111,8 @@ for (const [what, claims, description] of badClaims)
     const idp = await start()
     const error = await refusal(authenticate([idp])(`Bearer ${await idp.mint(claims(idp))}`))
     assert.is(error.code, 'unauthenticated')
-    assert.match(challengeOf(error), /error="invalid_token"/)
-    assert.match(challengeOf(error), description)
+    assert.match(readChallenge(error), /error="invalid_token"/)
+    assert.match(readChallenge(error), description)
     assert.not.match(JSON.stringify([error.message, error.headers]), /evil|other\.example/)
   })
 
@@ -120,8 +120,8 @@ test('clocks may differ by 30 s', async () => {
   using _clock = stoppedClock()
   const idp = await start()
   const verify = authenticate([idp])
-  await verify(`Bearer ${await idp.mint({ aud: AUDIENCE, exp: now() - 29 })}`)
-  await verify(`Bearer ${await idp.mint({ aud: AUDIENCE, nbf: now() + 29 })}`)
+  await verify(`Bearer ${await idp.mint({ aud: AUDIENCE, exp: nowInSeconds() - 29 })}`)
+  await verify(`Bearer ${await idp.mint({ aud: AUDIENCE, nbf: nowInSeconds() + 29 })}`)
 })
 
 test('types of token', async () => {
@@ -144,7 +144,7 @@ test('forged and malformed tokens are refused', async () => {
   const { keys } = (await (await fetch(idp.jwksUrl)).json()) as { keys: { kid: string; alg: string }[] }
   const hmacHeader = encode({ alg: 'HS256', kid: keys[0]?.kid, typ: 'JWT' })
   const hmac = createHmac('sha256', JSON.stringify(keys[0])).update(`${hmacHeader}.${payload}`).digest('base64url')
-  const tampered = encode({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: now() + 100 })
+  const tampered = encode({ iss: idp.issuer, aud: AUDIENCE, sub: 'root', exp: nowInSeconds() + 100 })
   for (const [what, token] of [
     ['alg none', none],
     ['an HMAC with the public key', `${hmacHeader}.${payload}.${hmac}`],
@@ -160,7 +160,7 @@ test('forged and malformed tokens are refused', async () => {
   ] as const) {
     const error = await refusal(verify(`Bearer ${token}`))
     assert.is(error.code, 'unauthenticated', what)
-    assert.match(challengeOf(error), /error="invalid_token"/, what)
+    assert.match(readChallenge(error), /error="invalid_token"/, what)
   }
 })
 
@@ -231,15 +231,15 @@ for (const behaviour of ['error', 'rubbish', 'redirects', 'huge'] as const)
   test(`an issuer that answers with ${behaviour} gives 503, then recovers by itself`, async () => {
     const idp = await start()
     idp.behaviour = behaviour
-    const kept = keptLog()
-    const verify = authenticate([{ issuer: idp.issuer }], kept.log)
+    const recorder = recordLog()
+    const verify = authenticate([{ issuer: idp.issuer }], recorder.log)
     const token = await idp.mint({ aud: AUDIENCE })
     for (let index = 0; index < 5; index++) {
       const error = await refusal(verify(`Bearer ${token}`))
       assert.is(error.code, 'unavailable')
       assert.is(error.status, 503)
     }
-    assert.is(kept.lines.filter(({ level }) => level === 'warn').length, 1, 'one line an outage')
+    assert.is(recorder.lines.filter(({ level }) => level === 'warn').length, 1, 'one line an outage')
     idp.behaviour = 'fine'
     await eventually('the token is accepted', () =>
       verify(`Bearer ${token}`).then(
@@ -247,7 +247,7 @@ for (const behaviour of ['error', 'rubbish', 'redirects', 'huge'] as const)
         () => false,
       ),
     )
-    assert.is(kept.lines.filter(({ level }) => level === 'info').length, 1)
+    assert.is(recorder.lines.filter(({ level }) => level === 'info').length, 1)
   })
 
 test('an issuer that is down at the start is found when it comes up', async () => {
@@ -257,7 +257,7 @@ test('an issuer that is down at the start is found when it comes up', async () =
   await idp.close()
   const verify = authenticate([{ issuer }])
   assert.is((await refusal(verify(`Bearer ${token}`))).status, 503)
-  assert.is((await refusal(verify(undefined))).status, 401, 'no token is no matter of the issuer')
+  assert.is((await refusal(verify(undefined))).status, 401, 'a missing token is not the issuer’s fault')
   const back = await start({ port })
   const fresh = await back.mint({ aud: AUDIENCE })
   await eventually('the token is accepted', () =>
@@ -306,7 +306,7 @@ test('a verified token is not cached beyond its expiry', async () => {
   const idp = await start()
   const verify = authenticate([idp])
   // With the clock skew of 30 s it expires in three seconds.
-  const token = await idp.mint({ aud: AUDIENCE, exp: now() - 27 })
+  const token = await idp.mint({ aud: AUDIENCE, exp: nowInSeconds() - 27 })
   await verify(`Bearer ${token}`)
   clock.pass(2_000)
   await verify(`Bearer ${token}`)
@@ -316,16 +316,16 @@ test('a verified token is not cached beyond its expiry', async () => {
 
 test('tokens are not logged, and the details of their errors only at debug', async () => {
   const idp = await start()
-  const kept = keptLog()
-  const verify = authenticate([idp], kept.log)
+  const recorder = recordLog()
+  const verify = authenticate([idp], recorder.log)
   const token = await idp.mint({ aud: 'https://other.example' })
   await refusal(verify(`Bearer ${token}`))
-  kept.log.error({ authorization: `Bearer ${token}`, err: new Error(`what of Bearer ${token}`) }, `text ${token}`)
-  assert.not.match(kept.text(), new RegExp(token.split('.')[2] as string))
+  recorder.log.error({ authorization: `Bearer ${token}`, err: new Error(`what of Bearer ${token}`) }, `text ${token}`)
+  assert.not.match(recorder.text(), new RegExp(token.split('.')[2] as string))
 })
 
 test('the configuration of a gateway: anonymous, and files relative to its folder', async () => {
-  const options = { resourceMetadataUrl: () => METADATA, log: keptLog().log, observe: observeNothing }
+  const options = { resourceMetadataUrl: () => METADATA, log: recordLog().log, observe: observeNothing }
   const open = createAuthenticate({ type: 'anonymous' }, options)
   assert.equal(await open(undefined), { kind: 'anonymous' })
   assert.equal(await open('Bearer whatever'), { kind: 'anonymous' })

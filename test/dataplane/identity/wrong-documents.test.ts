@@ -7,8 +7,8 @@ import type { Provider } from '../../../dataplane/identity/issuers.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../support/eventually.ts'
-import { variantsOf, WRONG_VALUES } from '../../support/gateway/wrong-values.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { buildVariants, WRONG_VALUES } from '../../support/gateway/wrong-values.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
 
 /**
@@ -56,23 +56,23 @@ const server = createServer((request, response) => {
   const [, number = '', document = ''] = (request.url ?? '').split('/')
   const serving = served[Number(number)]
   if (serving === undefined) return response.writeHead(404).end()
-  const asked = document === '.well-known' ? 'discovery' : document
-  if (asked === serving.document && serving.isWrong) return serving.wrong.answer(response)
-  return response.end(JSON.stringify(good(Number(number))[asked as Document]))
+  const requested = document === '.well-known' ? 'discovery' : document
+  if (requested === serving.document && serving.isWrong) return serving.wrong.answer(response)
+  return response.end(JSON.stringify(buildGood(Number(number))[requested as Document]))
 })
 const served: { readonly document: Document; readonly wrong: Wrong; isWrong: boolean }[] = []
 
-const issuerOf = (number: number) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${number}`
-const good = (number: number): Record<Document, object> => ({
+const readIssuer = (number: number) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${number}`
+const buildGood = (number: number): Record<Document, object> => ({
   discovery: {
-    issuer: issuerOf(number),
-    jwks_uri: `${issuerOf(number)}/keys`,
-    introspection_endpoint: `${issuerOf(number)}/introspection`,
+    issuer: readIssuer(number),
+    jwks_uri: `${readIssuer(number)}/keys`,
+    introspection_endpoint: `${readIssuer(number)}/introspection`,
   },
   keys: { keys: [jwk] },
   introspection: {
     active: true,
-    iss: issuerOf(number),
+    iss: readIssuer(number),
     sub: 's',
     aud: [AUDIENCE],
     exp: inAnHour,
@@ -91,12 +91,12 @@ test.after(() => {
 /** Returns an issuer that answers wrongly when asked for this document, its provider and its tokens. */
 function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
   const number = served.push({ document, wrong, isWrong }) - 1
-  const issuer = issuerOf(number)
+  const issuer = readIssuer(number)
   const provider: Provider = { issuer, audience: AUDIENCE, introspection: {} }
   const verify = verifyTokens([provider], {
     realm: 'r',
     resourceMetadataUrl: () => undefined,
-    log: keptLog().log,
+    log: recordLog().log,
     observe: observeNothing,
   })
   let count = 0
@@ -107,7 +107,7 @@ function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
   const first = jwt()
   const opaque = () => `opaque-${count++}`
   /** Authenticates with a token that is not cached; returns `ok` or the error code. */
-  async function come(token?: Promise<string>): Promise<string> {
+  async function authenticate(token?: Promise<string>): Promise<string> {
     try {
       await verify(`Bearer ${await (token ?? (document === 'introspection' ? opaque() : first))}`)
       return 'ok'
@@ -115,12 +115,12 @@ function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
       return (error as { code?: string }).code ?? String(error)
     }
   }
-  return { come, jwt, serving: served[number] as { isWrong: boolean }, close: () => verify.close() }
+  return { come: authenticate, jwt, serving: served[number] as { isWrong: boolean }, close: () => verify.close() }
 }
 
-const wrongOf = (document: Document): Wrong[] => [
+const listWrong = (document: Document): Wrong[] => [
   ...OUTSIDE,
-  ...variantsOf(good(served.length)[document]).map(({ text, what }) => ({
+  ...buildVariants(buildGood(served.length)[document]).map(({ text, what }) => ({
     what,
     answer: (response: ServerResponse) => response.end(text),
   })),
@@ -129,10 +129,10 @@ const wrongOf = (document: Document): Wrong[] => [
 for (const document of ['discovery', 'keys', 'introspection'] as const)
   test(`${document}: the first answer is wrong, the next one is right`, async () => {
     await Promise.all(
-      wrongOf(document).map(async (wrong) => {
+      listWrong(document).map(async (wrong) => {
         const { come, serving, close } = wrongIssuer(document, wrong)
-        const told = await come()
-        assert.ok(['ok', 'unauthenticated', 'unavailable'].includes(told), `${wrong.what}: ${told}`)
+        const outcome = await come()
+        assert.ok(['ok', 'unauthenticated', 'unavailable'].includes(outcome), `${wrong.what}: ${outcome}`)
         serving.isWrong = false
         await eventually(`${wrong.what}: to be good again`, async () => (await come()) === 'ok', PATIENCE_MS)
         await close()

@@ -25,10 +25,10 @@ const bodies: Readonly<Record<string, Buffer>> = {
     Buffer.from(TEXT, 'latin1'),
   ]),
 }
-let asked: string | undefined
+let acceptEncoding: string | undefined
 const server = createServer((req, res) => {
   const name = req.url?.slice(1) ?? ''
-  asked = req.headers['accept-encoding'] as string
+  acceptEncoding = req.headers['accept-encoding'] as string
   const encoding = name === 'large' || name === 'broken' ? 'gzip' : name === 'wide' ? 'zstd' : name
   res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': encoding }).end(bodies[name])
 })
@@ -43,7 +43,7 @@ test.after(() => {
   server.close()
 })
 
-const fetched = async (name: string) => {
+const fetchDocument = async (name: string) => {
   const fetch = createGuardedFetch({ allowLoopback: true, maxBytes: 100_000 })
   try {
     return (await fetch(`${base}/${name}`)).text
@@ -52,7 +52,7 @@ const fetched = async (name: string) => {
   }
 }
 
-async function got(name: string): Promise<string> {
+async function readSource(name: string): Promise<string> {
   const { signal } = new AbortController()
   await using get = createHttpGet({ publicOnly: false, timeoutMs: 5_000, maxBytes: 100_000, signal })
   const pieces: Buffer[] = []
@@ -60,11 +60,11 @@ async function got(name: string): Promise<string> {
   return Buffer.concat(pieces).toString()
 }
 
-for (const [what, read] of Object.entries({ 'a provider’s document': fetched, 'a source’s': got })) {
+for (const [what, read] of Object.entries({ 'a provider’s document': fetchDocument, 'a source’s': readSource })) {
   for (const encoding of ['gzip', 'deflate', 'br', 'zstd', 'identity'])
     test(`${what} in ${encoding} is read`, async () => {
       assert.is(await read(encoding), TEXT)
-      assert.is(asked, 'gzip')
+      assert.is(acceptEncoding, 'gzip')
     })
   test(`${what} is checked against its limits after decoding`, async () => {
     await read('large').then(
@@ -131,9 +131,9 @@ test('a body that grows to nothing, however long it is, makes its source wait', 
   // Empty stored blocks (RFC 1951, 3.2.4).
   const blocks = Buffer.from('000000ffff'.repeat(20_000), 'hex')
   assert.is(decoder.write(Buffer.concat([head, blocks])), false)
-  await eventually('it may go on', () => found.drained === 1)
+  await eventually('the reader may continue', () => found.drained === 1)
   assert.is(decoder.write(blocks), false)
-  await eventually('it may go on again', () => found.drained === 2)
+  await eventually('the reader may continue again', () => found.drained === 2)
   assert.is(found.bytes, 0)
   decoder.stop()
 })

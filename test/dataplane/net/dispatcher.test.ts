@@ -19,7 +19,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-const started = async (server: Server, host = '127.0.0.1'): Promise<number> => {
+const listenOn = async (server: Server, host = '127.0.0.1'): Promise<number> => {
   await new Promise<void>((resolve) => server.listen(0, host, resolve))
   cleanups.push(() => {
     server.close()
@@ -31,15 +31,15 @@ const serve = async (listener: RequestListener) => {
   const server = createServer(listener)
   let connections = 0
   server.on('connection', () => connections++)
-  return { port: await started(server), connections: () => connections }
+  return { port: await listenOn(server), connections: () => connections }
 }
-const dispatcherOf = (origin: string, options: ConnectOptions = {}): Dispatcher => {
+const makeDispatcher = (origin: string, options: ConnectOptions = {}): Dispatcher => {
   const dispatcher = createDispatcher({ origin, ...options })
   cleanups.push(() => dispatcher.destroy())
   return dispatcher
 }
 const get = async (origin: string, options: ConnectOptions = {}) => {
-  const { statusCode, body } = await request(origin, { dispatcher: dispatcherOf(origin, options) })
+  const { statusCode, body } = await request(origin, { dispatcher: makeDispatcher(origin, options) })
   return { status: statusCode, text: await body.text() }
 }
 const failure = (promise: Promise<unknown>): Promise<Error & { code?: string }> =>
@@ -50,9 +50,9 @@ const failure = (promise: Promise<unknown>): Promise<Error & { code?: string }> 
 
 test('headers and trailers without end cost one error, however many come at once', async () => {
   const { prototype } = errors.HeadersOverflowError
-  let made = 0
+  let createdCount = 0
   const set = function (this: object, value: string) {
-    made++
+    createdCount++
     Object.defineProperty(this, 'code', { value, writable: true })
   }
   Object.defineProperty(prototype, 'code', { configurable: true, set })
@@ -67,10 +67,10 @@ test('headers and trailers without end cost one error, however many come at once
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     cleanups.push(() => server.close())
     const { port } = server.address() as AddressInfo
-    made = 0
+    createdCount = 0
     const error = await failure(get(`http://127.0.0.1:${port}`, { allowPrivateIP: true }))
     assert.is(error.code, 'UND_ERR_HEADERS_OVERFLOW')
-    assert.is(made, 1)
+    assert.is(createdCount, 1)
   }
 })
 
@@ -139,7 +139,7 @@ test('a connection is used again, and redirects are not followed', async () => {
     response.writeHead(302, { location: 'http://169.254.169.254/' }).end('moved'),
   )
   const origin = `http://127.0.0.1:${port}`
-  const dispatcher = dispatcherOf(origin, { allowPrivateIP: true })
+  const dispatcher = makeDispatcher(origin, { allowPrivateIP: true })
   for (let index = 0; index < 20; index++) {
     const { statusCode, body } = await request(`${origin}/${index}`, { dispatcher })
     assert.is(statusCode, 302)
@@ -212,13 +212,13 @@ test('a private CA is trusted besides the others, and followed as it changes', a
   const [first, second] = [await createAuthority(), await createAuthority()]
   cleanups.push(first.remove, second.remove)
   const server = createTlsServer({ key: first.key, cert: first.cert }, (_request, response) => response.end('in'))
-  const port = await started(server)
+  const port = await listenOn(server)
   const origin = `https://localhost:${port}`
 
   assert.match(String((await failure(get(origin, { allowLoopback: true }))).code), /UNABLE_TO|SELF_SIGNED/)
   const file = join(first.directory, 'bundle.pem')
   await writeFile(file, second.ca)
-  const dispatcher = dispatcherOf(origin, { allowLoopback: true, caBundleFile: file })
+  const dispatcher = makeDispatcher(origin, { allowLoopback: true, caBundleFile: file })
   const attempt = () => request(origin, { dispatcher }).then(async ({ body }) => body.text())
   assert.match(String((await failure(attempt())).code), /UNABLE_TO|SELF_SIGNED|CERT/)
   await writeFile(`${file}.tmp`, (await readFile(file, 'utf8')) + first.ca)
@@ -271,11 +271,11 @@ const encoders = {
   identity: (bytes: Buffer) => bytes,
 } as const
 
-test('small documents are asked for gzip, and decoded whatever was asked, within their bounds', async () => {
+test('small documents are requested with gzip, and decoded in any encoding, within their bounds', async () => {
   let sent: { encoding: string; body: Buffer } = { encoding: '', body: Buffer.alloc(0) }
-  let asked: string | string[] | undefined
+  let acceptEncoding: string | string[] | undefined
   const { port } = await serve((request, response) => {
-    asked = request.headers['accept-encoding']
+    acceptEncoding = request.headers['accept-encoding']
     response.writeHead(200, { 'content-encoding': sent.encoding }).end(sent.body)
   })
   const guardedFetch = createGuardedFetch({ allowLoopback: true, maxBytes: 10_000 })
@@ -291,7 +291,7 @@ test('small documents are asked for gzip, and decoded whatever was asked, within
     if (encoding !== 'identity') assert.ok(sent.body.length < 100_000)
     assert.match((await failure(get())).message, 'larger than 10000 bytes', encoding)
   }
-  assert.is(asked, 'gzip')
+  assert.is(acceptEncoding, 'gzip')
   sent = { encoding: 'gzip, br', body: brotliCompressSync(gzipSync(marked)) }
   assert.is((await get()).text, text)
   sent = { encoding: 'gzip', body: Buffer.alloc(0) }

@@ -24,12 +24,12 @@ let victim: Server
 let connections = 0
 let port = 0
 
-const addressOf = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 })
+const buildAddress = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 })
 
 /** The system resolver as an attacker's name server makes it answer. */
 const lookup: LookupFunction = (name, options, callback) => {
   if (name !== NAME) return void (real as LookupFunction)(name, options, callback)
-  const found = (answers[Math.min(lookups++, answers.length - 1)] as string[]).map(addressOf)
+  const found = (answers[Math.min(lookups++, answers.length - 1)] as string[]).map(buildAddress)
   const [first] = found as [LookupAddress]
   if (options.all === true) callback(null, found)
   else callback(null, first.address, first.family)
@@ -71,7 +71,7 @@ for (const bad of PRIVATE)
     answers = [[PUBLIC], [bad]]
     const guardedFetch = createGuardedFetch({ connectTimeoutMs: 100, timeoutMs: 2_000 })
     const url = `http://${NAME}:${port}/`
-    assert.is.not(await outcome(guardedFetch(url)), 'let through')
+    assert.is.not(await outcome(guardedFetch(url)), 'the address is allowed')
     assert.is(lookups, 1, 'the address that was checked is the one that was called')
     assert.is(await outcome(guardedFetch(url)), 'ERR_ADDRESS_REFUSED')
     assert.is(connections, 0)
@@ -82,7 +82,7 @@ test('a pool resolves the name at each connection, and a mixed answer is refused
   answers = [[PUBLIC], ['127.0.0.1'], [PUBLIC, '127.0.0.1'], ['127.0.0.1', PUBLIC]]
   const origin = `http://${NAME}:${port}`
   const dispatcher = createDispatcher({ origin, connectTimeoutMs: 100 })
-  assert.is.not(await outcome(request(origin, { dispatcher })), 'let through')
+  assert.is.not(await outcome(request(origin, { dispatcher })), 'the address is allowed')
   for (let turn = 0; turn < 3; turn++) assert.is(await outcome(request(origin, { dispatcher })), 'ERR_ADDRESS_REFUSED')
   assert.is(connections, 0)
   await dispatcher.destroy()
@@ -117,7 +117,7 @@ test('if an identity provider’s name changes to this machine, the login ends w
     assert.ok(lookups > 1, 'it was looked up')
     assert.is(connections, 0)
     assert.match(JSON.stringify(server.gateway.lines), 'ERR_ADDRESS_REFUSED')
-    assert.not.ok(location.includes(`:${port}`), 'nor is anybody told of it')
+    assert.not.ok(location.includes(`:${port}`), 'it is not reported either')
   } finally {
     await server.close()
   }

@@ -15,7 +15,7 @@ import { gatewayPage } from '../../../dataplane/gateway/page/gateway-page.ts'
 import { type Page, renderPage } from '../../../dataplane/pages/page.ts'
 import { BASE_STYLE, STYLE } from '../../../dataplane/pages/style.ts'
 import { renderEntry, renderList } from '../../../dataplane/registry/page/pages.ts'
-import { LOOKS, violations } from '../../support/accessibility.ts'
+import { findViolations, LOOKS } from '../../support/accessibility.ts'
 import { startBrowser } from '../../support/browser.ts'
 
 const LONG = 'a-name-without-an-end-'.repeat(8)
@@ -148,10 +148,10 @@ test('the style sheet equals the console’s up to its own parts, and is small',
 
 test('every page is accessible, loads nothing else, and fits into a narrow window', async () => {
   const page = await browser.newPage()
-  const asked: string[] = []
-  const said: string[] = []
-  page.on('request', (request) => asked.push(request.url()))
-  page.on('console', (message) => said.push(`${message.text()} ${message.location().url}`))
+  const requested: string[] = []
+  const messages: string[] = []
+  page.on('request', (request) => requested.push(request.url()))
+  page.on('console', (message) => messages.push(`${message.text()} ${message.location().url}`))
   const found: string[] = []
   const folder = process.env['KEEP_PICTURES']
   for (const [look, feature] of LOOKS) {
@@ -164,14 +164,14 @@ test('every page is accessible, loads nothing else, and fits into a narrow windo
         const file = folder && (join(folder, `${name}-${look}-${width}.png`) as `${string}.png`)
         if (file) await page.screenshot({ path: file, fullPage: true })
       }
-      found.push(...(await violations(page)).map((violation) => `${name} in ${look}: ${violation}`))
+      found.push(...(await findViolations(page)).map((violation) => `${name} in ${look}: ${violation}`))
     }
   }
   assert.equal(found, [])
-  assert.equal([...new Set(asked)].map((url) => new URL(url).pathname.slice(1)).sort(), Object.keys(PAGES).sort())
+  assert.equal([...new Set(requested)].map((url) => new URL(url).pathname.slice(1)).sort(), Object.keys(PAGES).sort())
   // Pages name no icon, so browsers request the default one.
   assert.equal(
-    said.filter((line) => !line.includes('favicon')),
+    messages.filter((line) => !line.includes('favicon')),
     [],
   )
 })

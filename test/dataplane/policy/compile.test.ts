@@ -4,21 +4,21 @@ import * as assert from 'uvu/assert'
 import { engine } from '../../../dataplane/policy/engine.ts'
 import { Policies, policyProblems } from '../../../dataplane/policy/index.ts'
 
-const when = (body: string) => `permit(principal, action, resource) when { ${body} };`
+const permitWhen = (body: string) => `permit(principal, action, resource) when { ${body} };`
 const findProblems = (policies: readonly string[], more: object = {}) =>
   policyProblems({ policies, ...more }).map(({ pointer, message }) => `${pointer}: ${message}`)
 
 const fine: Readonly<Record<string, string>> = {
   'several in one text': 'permit(principal, action, resource);\nforbid(principal, action, resource in Backend::"a");',
-  'attributes and tests for them': when(
+  'attributes and tests for them': permitWhen(
     'context has claim_a.b && context.arg_x like "a*" && principal["claim_x-y"] == 1',
   ),
-  'extension types': when('context has arg_ip && ip(context.arg_ip).isInRange(ip("10.0.0.0/8"))'),
+  'extension types': permitWhen('context has arg_ip && ip(context.arg_ip).isInRange(ip("10.0.0.0/8"))'),
   'permits of lists, as the widely used gateway needs them':
     'permit(principal, action == Action::"list_tools", resource);',
   'an id': '@id("reads") permit(principal, action, resource);',
-  'an annotation in a comment and a text': `// @requireApproval("a")\n${when('context.arg_x == "@requireApproval(a)"')}`,
-  'brackets in texts and comments': `${when(`context.arg_x == "${'('.repeat(100)}"`)} // ${'['.repeat(100)}`,
+  'an annotation in a comment and a text': `// @requireApproval("a")\n${permitWhen('context.arg_x == "@requireApproval(a)"')}`,
+  'brackets in texts and comments': `${permitWhen(`context.arg_x == "${'('.repeat(100)}"`)} // ${'['.repeat(100)}`,
 }
 for (const [what, policy] of Object.entries(fine))
   test(`compiled: ${what}`, () => assert.equal(findProblems([policy]), []))
@@ -26,8 +26,8 @@ for (const [what, policy] of Object.entries(fine))
 const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> = {
   'a syntax error': ['permit(principal, action, resource)\n  whatever;', /^\/policies\/0: line 2, column 11: /],
   'an error behind characters of several bytes': ['// ä€😀\npermit(', /line 2, column \d+: /],
-  'an unknown variable': [when('user.name == "a"'), /policies\/0: line 1, column \d+: invalid/],
-  'an unknown function': [when('shell("ls")'), /^\/policies\/0: /],
+  'an unknown variable': [permitWhen('user.name == "a"'), /policies\/0: line 1, column \d+: invalid/],
+  'an unknown function': [permitWhen('shell("ls")'), /^\/policies\/0: /],
   'a template': ['permit(principal == ?principal, action, resource);', /template/],
   nothing: ['// permit', /holds no policy/],
   'two policies of which one is broken': ['permit(principal, action, resource); permit(x', /^\/policies\/0: line 1/],
@@ -40,24 +40,27 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
     'permit(principal, action, resource);\n@id("a")\n@ID("b")\nforbid(principal, action, resource in Backend::"a");',
     /annotation @ID/,
   ],
-  'context as a whole': [when('context == {}'), /uses context as a whole/],
+  'context as a whole': [permitWhen('context == {}'), /uses context as a whole/],
   'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always answered/],
   'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /not an action/],
   'a forbid of no action in a condition': [
     'forbid(principal, action, resource) when { action in [Action::"call_tool", Action::"delete"] };',
     /not an action/,
   ],
-  'brackets in one another': [when(`${'('.repeat(40)}true${')'.repeat(40)}`), /more than 32 brackets/],
+  'brackets in one another': [permitWhen(`${'('.repeat(40)}true${')'.repeat(40)}`), /more than 32 brackets/],
   'brackets without end': ['('.repeat(60_000), /more than 32 brackets/],
-  'a chain of operators': [when(`false${' || false'.repeat(150)}`), /nested too deep|too large/],
-  'a chain that overflows the engine': [when(`false${'|| false'.repeat(6_000)}`), /too deep or too large/],
-  'a chain of members': [when(`context${'.a'.repeat(5_000)} == 1`), /too deep/],
-  'a long pattern': [when(`context.arg_x like "${'*a'.repeat(300)}"`), /pattern of more than 512/],
+  'a chain of operators': [permitWhen(`false${' || false'.repeat(150)}`), /nested too deep|too large/],
+  'a chain that overflows the engine': [permitWhen(`false${'|| false'.repeat(6_000)}`), /too deep or too large/],
+  'a chain of members': [permitWhen(`context${'.a'.repeat(5_000)} == 1`), /too deep/],
+  'a long pattern': [permitWhen(`context.arg_x like "${'*a'.repeat(300)}"`), /pattern of more than 512/],
   'a text without end': [`// ${'x'.repeat(300_000)}`, /more than 262144 characters/],
-  'a long policy': [when(`[${'1,'.repeat(33_000)}1].contains(1)`), /more than 65536 characters in one policy/],
-  'a long policy among others': [`${when('true')}${when(`[${'1,'.repeat(33_000)}1].contains(1)`)}`, /in one policy/],
+  'a long policy': [permitWhen(`[${'1,'.repeat(33_000)}1].contains(1)`), /more than 65536 characters in one policy/],
+  'a long policy among others': [
+    `${permitWhen('true')}${permitWhen(`[${'1,'.repeat(33_000)}1].contains(1)`)}`,
+    /in one policy/,
+  ],
   'an error behind other policies': [
-    `${when('true')}\n${when('true')}\n permit(`,
+    `${permitWhen('true')}\n${permitWhen('true')}\n permit(`,
     /^\/policies\/0: line 3, column 9: /,
   ],
   'NUL and other rubbish': ['\0\u{ffff}permit', /policies\/0: /],
@@ -85,15 +88,15 @@ test('thousands of policies are refused, and soon', () => {
 })
 
 test('unclosed quotes are read in linear time', () => {
-  const took = (policy: string) => {
+  const measureTime = (policy: string) => {
     const started = performance.now()
     assert.match(findProblems([policy]).join(), /^\/policies\/0: line 1, column 1: /)
     return performance.now() - started
   }
   const escaped = '\\"'.repeat(32_000)
-  const closed = Math.max(took(`"${escaped}"`), took(`"${escaped}" `), 10)
+  const closed = Math.max(measureTime(`"${escaped}"`), measureTime(`"${escaped}" `), 10)
   // Scanning on from each of them would take thousands of times as long.
-  assert.ok(took(`"${escaped}`) < 100 * closed)
+  assert.ok(measureTime(`"${escaped}`) < 100 * closed)
 })
 
 test('too many texts are refused as a whole, whatever is in them', () => {
@@ -104,7 +107,7 @@ test('too many texts are refused as a whole, whatever is in them', () => {
     )
 })
 
-test('an engine that has overflowed is replaced: policies in force go on', () => {
+test('an engine that has overflowed is replaced: policies in force stay', () => {
   const policies = new Policies({ policies: ['permit(principal == Client::"a", action, resource);'] }, 'gw')
   const ask = (id: string) =>
     policies.explain(policies.principalOf(id, {}), {
@@ -117,7 +120,7 @@ test('an engine that has overflowed is replaced: policies in force go on', () =>
     }).allowed
   assert.ok(ask('a'))
   for (const depth of [2_000, 4_000])
-    assert.match(findProblems([when(`false${'|| false'.repeat(depth)}`)]).join(), /too deep/)
+    assert.match(findProblems([permitWhen(`false${'|| false'.repeat(depth)}`)]).join(), /too deep/)
   assert.ok(ask('a'))
   assert.not(ask('b'))
 })
@@ -190,11 +193,11 @@ test('the nested groups of a large organisation', () => {
 
 test('policies of one text are named in their order, whatever their content', () => {
   const policies = [...Array(12).keys()].map((id) => `permit(principal, action, resource == Tool::"${id};") // ;\n;`)
-  const made = new Policies({ policies: [`// All of them;\n${policies.join('\n')} // the end`] }, 's')
+  const policySet = new Policies({ policies: [`// All of them;\n${policies.join('\n')} // the end`] }, 's')
   const subject = { action: 'call_tool', type: 'Tool', id: '2;', key: '', backend: '', attributes: {} }
-  const told = made.explain(made.principalOf('a', {}), subject as never)
+  const explanation = policySet.explain(policySet.principalOf('a', {}), subject as never)
   assert.equal(
-    told.policies.map(({ policy }) => policy),
+    explanation.policies.map(({ policy }) => policy),
     ['policies/0.3'],
   )
 })
@@ -208,17 +211,17 @@ test('checked policies take effect once, without being compiled again', () => {
   const source = { policies: [fine['attributes and tests for them'] as string] }
   assert.equal(policyProblems(source), [])
   const { run } = engine
-  let asked = 0
-  const counted: typeof run = (use) => {
-    asked++
+  let calls = 0
+  const countRun: typeof run = (use) => {
+    calls++
     return run.call(engine, use) as ReturnType<typeof use>
   }
-  Object.assign(engine, { run: counted })
+  Object.assign(engine, { run: countRun })
   try {
     assert.ok(new Policies(source, 's'))
-    assert.is(asked, 0)
+    assert.is(calls, 0)
     assert.ok(new Policies({ ...source }, 's'))
-    assert.ok(asked > 0)
+    assert.ok(calls > 0)
   } finally {
     Object.assign(engine, { run })
   }

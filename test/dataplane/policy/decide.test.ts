@@ -13,9 +13,9 @@ const tool = (id = 't', hints: Record<string, boolean> = {}): Subject => ({
 })
 
 const withPolicies = (policies: readonly string[], more: Partial<PolicySource> = {}) => {
-  const made = new Policies({ policies, ...more }, 'gw')
-  return (claims: Record<string, unknown>, given?: Record<string, unknown>, subject = tool()) =>
-    made.allows(made.principalOf(String(claims['sub'] ?? 'x'), claims), subject, given)
+  const policySet = new Policies({ policies, ...more }, 'gw')
+  return (claims: Record<string, unknown>, args?: Record<string, unknown>, subject = tool()) =>
+    policySet.allows(policySet.principalOf(String(claims['sub'] ?? 'x'), claims), subject, args)
 }
 const permitWhen = (condition: string) => `permit(principal, action, resource) when { ${condition} };`
 const forbidWhen = (condition: string) => `forbid(principal, action, resource) when { ${condition} };`
@@ -117,13 +117,13 @@ test('arguments: those that a policy reads are judged, whatever their type', () 
   assert.ok(may({}, { amount: 100 }))
   assert.not(may({}, { amount: 101 }))
   assert.ok(may({}, {}))
-  assert.ok(may({}, { amount: null }), 'as if it were not there')
+  assert.ok(may({}, { amount: null }), 'as without the policy')
   for (const amount of ['5', true, [5], { value: 500 }, [[500]], 100.5, 1e300, 2 ** 53, {}])
     assert.not(may({}, { amount }), JSON.stringify(amount))
-  assert.ok(may({}, { other: { deep: [1] } }), 'what no policy reads is nobody’s business')
+  assert.ok(may({}, { other: { deep: [1] } }), 'claims that no policy reads are left out')
 })
 
-test('arguments: lists are sets, other numbers decimals, presence can be asked for', () => {
+test('arguments: lists are sets, other numbers decimals, presence can be tested', () => {
   const may = withPolicies([
     permitWhen('context has arg_tags && context.arg_tags.contains("safe")'),
     permitWhen('context has arg_rate && context.arg_rate.lessThan(decimal("1.5"))'),
@@ -171,10 +171,10 @@ test('very long or odd names are judged or denied without an exception', () => {
 })
 
 test('callers that policies can’t tell apart share decisions; callers named in policies do not', () => {
-  const made = new Policies({ policies: ['permit(principal in Group::"a", action, resource);'] }, 'gw')
-  const of = (sub: string, groups: string[]) => made.principalOf(sub, { groups }).digest
-  assert.is(of('x', ['a', 'b']), of('y', ['a', 'c']))
-  assert.is.not(of('x', ['a']), of('x', ['b']))
+  const policySet = new Policies({ policies: ['permit(principal in Group::"a", action, resource);'] }, 'gw')
+  const readDigest = (sub: string, groups: string[]) => policySet.principalOf(sub, { groups }).digest
+  assert.is(readDigest('x', ['a', 'b']), readDigest('y', ['a', 'c']))
+  assert.is.not(readDigest('x', ['a']), readDigest('x', ['b']))
   const naming = new Policies({ policies: ['permit(principal == Client::"x", action, resource);'] }, 'gw')
   assert.is.not(naming.principalOf('x', {}).digest, naming.principalOf('y', {}).digest)
 })

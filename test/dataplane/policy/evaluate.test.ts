@@ -9,14 +9,14 @@ import { DecisionRequest, decide } from '../../../dataplane/policy/evaluate.ts'
 import { Policies, type Subject } from '../../../dataplane/policy/index.ts'
 import { readingPolicies } from '../../../dataplane/policy/policy-text.ts'
 import { buildAttributes } from '../../../dataplane/policy/request.ts'
-import { numbersOf } from '../../support/random.ts'
+import { createNumbers } from '../../support/random.ts'
 
 const SERVER = 'gw'
 const ROUNDS = 1_500
 
-const random = numbersOf(20261124)
+const random = createNumbers(20261124)
 const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T
-const quoted = (text: string) => JSON.stringify(text)
+const quote = (text: string) => JSON.stringify(text)
 
 const texts = ['', 'a', 'ab', 'ba', 'aab', 'w*', 'é😀', '*', 'a\\b']
 const ENTITIES = [
@@ -50,7 +50,7 @@ const read = () =>
     () => `${pick(ENTITIES)}.${pick([...ATTRIBUTES, 'name'])}`,
   ])()
 
-const guarded = () => {
+const buildGuarded = () => {
   const [of, name] = pick([
     ['principal', pick(ATTRIBUTES)],
     ['context', pick([...ATTRIBUTES, ...ARGUMENTS])],
@@ -67,36 +67,36 @@ function expression(kind: Kind, depth: number): string {
   if (depth === 0 || random(6) === 0) return leaf(wanted)
   if (random(8) === 0)
     return `(if ${expression('boolean', depth - 1)} then ${expression(wanted, depth - 1)} else ${expression(wanted, depth - 1)})`
-  const one = (of: Kind) => expression(of, depth - 1)
+  const buildPart = (of: Kind) => expression(of, depth - 1)
   if (wanted !== 'boolean') return leaf(wanted)
   return `(${pick([
-    () => `${one('boolean')} && ${one('boolean')}`,
-    () => `${one('boolean')} || ${one('boolean')}`,
-    () => `!${one('boolean')}`,
-    () => `${one('long')} ${pick(['<', '<=', '>', '>=', '==', '!='])} ${one('long')}`,
-    () => `${one('text')} ${pick(['==', '!='])} ${one('text')}`,
-    () => `${one('text')} like "${pattern()}"`,
+    () => `${buildPart('boolean')} && ${buildPart('boolean')}`,
+    () => `${buildPart('boolean')} || ${buildPart('boolean')}`,
+    () => `!${buildPart('boolean')}`,
+    () => `${buildPart('long')} ${pick(['<', '<=', '>', '>=', '==', '!='])} ${buildPart('long')}`,
+    () => `${buildPart('text')} ${pick(['==', '!='])} ${buildPart('text')}`,
+    () => `${buildPart('text')} like "${pattern()}"`,
     () =>
-      `${one('set')}.${pick(['contains', 'contains', 'containsAll', 'containsAny'])}(${one(pick(['text', 'long', 'set', 'entity']))})`,
-    () => `${one('set')}.isEmpty()`,
-    () => `${one('entity')} in ${one(pick(['entity', 'set']))}`,
-    () => `${one('entity')} == ${one('entity')}`,
-    () => `${one('entity')} is ${pick(['Tool', 'Client', 'Group'])}${pick(['', ` in ${pick(ENTITIES)}`])}`,
-    () => `${one(pick(kinds))} == ${one(pick(kinds))}`,
-    () => `${one('long')} + ${one('long')} < 9`,
+      `${buildPart('set')}.${pick(['contains', 'contains', 'containsAll', 'containsAny'])}(${buildPart(pick(['text', 'long', 'set', 'entity']))})`,
+    () => `${buildPart('set')}.isEmpty()`,
+    () => `${buildPart('entity')} in ${buildPart(pick(['entity', 'set']))}`,
+    () => `${buildPart('entity')} == ${buildPart('entity')}`,
+    () => `${buildPart('entity')} is ${pick(['Tool', 'Client', 'Group'])}${pick(['', ` in ${pick(ENTITIES)}`])}`,
+    () => `${buildPart(pick(kinds))} == ${buildPart(pick(kinds))}`,
+    () => `${buildPart('long')} + ${buildPart('long')} < 9`,
     () => `decimal("1.5").lessThan(${read()})`,
-    guarded,
+    buildGuarded,
   ])()})`
 }
 
 function leaf(kind: Kind): string {
   switch (kind) {
     case 'boolean':
-      return pick(['true', 'false', guarded(), guarded(), 'principal.claim_on', 'context.arg_on'])
+      return pick(['true', 'false', buildGuarded(), buildGuarded(), 'principal.claim_on', 'context.arg_on'])
     case 'long':
       return pick(['0', '1', '(-2)', '7', '9007199254740993', 'principal.claim_level', 'context.arg_n', read()])
     case 'text':
-      return pick([quoted(pick(texts)), quoted(pick(texts)), 'context.arg_x', 'resource.name', read()])
+      return pick([quote(pick(texts)), quote(pick(texts)), 'context.arg_x', 'resource.name', read()])
     case 'set':
       return pick([
         '[]',
@@ -139,7 +139,7 @@ function policy(): string {
   const scope = `principal${pick(scopes.principal)}, action${pick(scopes.action)}, resource${pick(scopes.resource)}`
   const conditions = Array.from({ length: random(3) }, () => {
     // Usually `has` precedes the access, as people write it.
-    const first = random(2) === 0 ? `${guarded()} && ` : ''
+    const first = random(2) === 0 ? `${buildGuarded()} && ` : ''
     return ` ${pick(['when', 'when', 'unless'])} { ${first}${expression('boolean', 3)} }`
   })
   return `${effect}(${scope})${conditions.join('')};`
@@ -178,23 +178,23 @@ test('random policies are decided as the engine decides them', () => {
   const seen = { allowed: 0, denied: 0, here: 0, engine: 0 }
   for (let round = 0; round < ROUNDS; round++) {
     const policies = Array.from({ length: 1 + random(3) }, policy)
-    const made = new Policies({ policies }, SERVER)
+    const policySet = new Policies({ policies }, SERVER)
     const evaluated = policies.flatMap((text) => {
       const found = atOnce(readingPolicies(text, '0'))
       return typeof found === 'string' ? [] : found.flatMap((one) => one.evaluated ?? [])
     })
     for (let times = 0; times < 3; times++) {
       const { id, claims } = pick(callers)
-      const [subject, given, principal] = [pick(subjects), pick(givens), made.principalOf(id, claims)]
-      const allowed = made.allows(principal, subject, given)
-      const expected = made.explain(principal, subject, given)
-      const told = JSON.stringify({ policies, id, claims, subject, given, expected }, undefined, 1)
-      assert.is(allowed, expected.allowed, told)
+      const [subject, args, principal] = [pick(subjects), pick(givens), policySet.principalOf(id, claims)]
+      const allowed = policySet.allows(principal, subject, args)
+      const expected = policySet.explain(principal, subject, args)
+      const details = JSON.stringify({ policies, id, claims, subject, given: args, expected }, undefined, 1)
+      assert.is(allowed, expected.allowed, details)
       seen[allowed ? 'allowed' : 'denied']++
-      const asked = { principal, subject, given: {}, server: SERVER, groupEntityType: 'Group' }
+      const request = { principal, subject, given: {}, server: SERVER, groupEntityType: 'Group' }
       const isHere =
         evaluated.length === policies.length &&
-        decide(evaluated, new DecisionRequest(asked, buildAttributes(subject))) !== undefined
+        decide(evaluated, new DecisionRequest(request, buildAttributes(subject))) !== undefined
       seen[isHere ? 'here' : 'engine']++
     }
   }
@@ -256,20 +256,23 @@ test('corners are decided as the engine decides them, in either effect', () => {
   for (const condition of corners)
     for (const effect of ['permit', 'forbid'])
       for (const kind of ['when', 'unless']) {
-        const one = (what: string) => `${what}(principal, action, resource) ${kind} { ${condition} };`
-        const policies = effect === 'permit' ? [one('permit')] : ['permit(principal, action, resource);', one('forbid')]
+        const buildPolicy = (what: string) => `${what}(principal, action, resource) ${kind} { ${condition} };`
+        const policies =
+          effect === 'permit'
+            ? [buildPolicy('permit')]
+            : ['permit(principal, action, resource);', buildPolicy('forbid')]
         if (condition === 'context == {}') {
           assert.throws(() => new Policies({ policies }, SERVER), /context as a whole/)
           continue
         }
-        const made = new Policies({ policies }, SERVER)
+        const policySet = new Policies({ policies }, SERVER)
         for (const { id, claims } of callers)
           for (const subject of subjects)
-            for (const given of givens) {
-              const principal = made.principalOf(id, claims)
-              const expected = made.explain(principal, subject, given)
-              const told = JSON.stringify({ policies, id, claims, subject, given, expected }, undefined, 1)
-              assert.is(made.allows(principal, subject, given), expected.allowed, told)
+            for (const args of givens) {
+              const principal = policySet.principalOf(id, claims)
+              const expected = policySet.explain(principal, subject, args)
+              const details = JSON.stringify({ policies, id, claims, subject, given: args, expected }, undefined, 1)
+              assert.is(policySet.allows(principal, subject, args), expected.allowed, details)
             }
       }
 })
@@ -277,15 +280,15 @@ test('corners are decided as the engine decides them, in either effect', () => {
 test('patterns match as the engine matches them', () => {
   for (let round = 0; round < ROUNDS; round++) {
     const like = pattern()
-    const made = new Policies(
+    const policySet = new Policies(
       { policies: [`permit(principal, action, resource) when { context.arg_x like "${like}" };`] },
       SERVER,
     )
     const x = Array.from({ length: random(6) }, () => pick(['a', 'a', 'b', '*', '😀'])).join('')
-    const caller = made.principalOf('ann', {})
+    const caller = policySet.principalOf('ann', {})
     const subject = pick(subjects)
-    const allowed = made.allows(caller, subject, { x })
-    assert.is(allowed, made.explain(caller, subject, { x }).allowed, JSON.stringify({ like, x }))
+    const allowed = policySet.allows(caller, subject, { x })
+    assert.is(allowed, policySet.explain(caller, subject, { x }).allowed, JSON.stringify({ like, x }))
   }
 })
 

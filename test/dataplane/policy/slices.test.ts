@@ -7,7 +7,7 @@ import { isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Policies, type Subject } from '../../../dataplane/policy/index.ts'
-import { numbersOf } from '../../support/random.ts'
+import { createNumbers } from '../../support/random.ts'
 
 const SERVER = 'gw'
 const ROUNDS = 600
@@ -88,7 +88,7 @@ const givens = [{}, { x: 'wx' }, { x: 'no', y: [1] }, { z: 'not read' }]
 const feature = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' }
 const operation = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' }
 type Values = Record<string, unknown>
-const prefixed = (prefix: string, values: Values) =>
+const prefixNames = (prefix: string, values: Values) =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [prefix + name, value]))
 
 /** Returns the engine's decision with everything. */
@@ -97,25 +97,29 @@ function withEverything(
   declared: readonly EntityJson[],
   { id, claims }: (typeof callers)[number],
   subject: Subject,
-  given: Values,
+  values: Values,
 ): boolean {
-  const args = prefixed('arg_', given)
+  const args = prefixNames('arg_', values)
   const context = {
-    ...prefixed('claim_', claims),
+    ...prefixNames('claim_', claims),
     ...args,
-    ...('y' in given ? { arg_y_present: true } : {}),
+    ...('y' in values ? { arg_y_present: true } : {}),
   }
   const principal = { type: 'Client', id }
   const resource = { type: subject.type, id: subject.id }
   const { groups = [] } = claims as { groups?: readonly string[] }
   const own = [
-    { uid: principal, attrs: prefixed('claim_', claims), parents: groups.map((name) => ({ type: 'Group', id: name })) },
+    {
+      uid: principal,
+      attrs: prefixNames('claim_', claims),
+      parents: groups.map((name) => ({ type: 'Group', id: name })),
+    },
     {
       uid: resource,
       attrs: {
         ...subject.hints,
         ...args,
-        ...('y' in given ? { arg_y_present: true } : {}),
+        ...('y' in values ? { arg_y_present: true } : {}),
         name: subject.id,
         ...(subject.type === 'Resource' ? { uri: subject.id } : {}),
         ...(subject.backend === undefined ? {} : { backend: subject.backend }),
@@ -128,9 +132,9 @@ function withEverything(
       ],
     },
   ]
-  const same = (one: unknown, two: unknown) => JSON.stringify(one) === JSON.stringify(two)
+  const isSame = (one: unknown, two: unknown) => JSON.stringify(one) === JSON.stringify(two)
   const merged = own.map((entity) => {
-    const found = declared.find(({ uid }) => same(uid, entity.uid))
+    const found = declared.find(({ uid }) => isSame(uid, entity.uid))
     if (found === undefined) return entity
     return {
       ...entity,
@@ -138,7 +142,7 @@ function withEverything(
       parents: [...entity.parents, ...found.parents],
     }
   })
-  const rest = declared.filter(({ uid }) => !own.some((entity) => same(uid, entity.uid)))
+  const rest = declared.filter(({ uid }) => !own.some((entity) => isSame(uid, entity.uid)))
   const answer = isAuthorized({
     principal,
     action: { type: 'Action', id: subject.action },
@@ -152,7 +156,7 @@ function withEverything(
 }
 
 test('leaving policies out of a slice changes no decision', () => {
-  const random = numbersOf(20261123)
+  const random = createNumbers(20261123)
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T
   const seen = { true: 0, false: 0 }
   for (let round = 0; round < ROUNDS; round++) {
@@ -162,13 +166,13 @@ test('leaving policies out of a slice changes no decision', () => {
       return `${effect}(${pick(principals)}, ${pick(actions)}, ${pick(resources)}) ${kind} { ${pick(conditions)} };`
     })
     const declared = random(2) === 0 ? [] : entities
-    const made = new Policies({ policies, entitiesJson: JSON.stringify(declared) }, SERVER)
+    const policySet = new Policies({ policies, entitiesJson: JSON.stringify(declared) }, SERVER)
     for (const subject of subjects) {
       const caller = pick(callers)
-      const given = subject.type === 'Resource' ? {} : pick(givens)
-      const allowed = made.allows(made.principalOf(caller.id, caller.claims), subject, given)
-      const expected = withEverything(policies, declared, caller, subject, given)
-      assert.is(allowed, expected, JSON.stringify({ policies, declared, caller, subject, given }, undefined, 1))
+      const values = subject.type === 'Resource' ? {} : pick(givens)
+      const allowed = policySet.allows(policySet.principalOf(caller.id, caller.claims), subject, values)
+      const expected = withEverything(policies, declared, caller, subject, values)
+      assert.is(allowed, expected, JSON.stringify({ policies, declared, caller, subject, given: values }, undefined, 1))
       seen[`${allowed}`]++
     }
   }
@@ -176,7 +180,7 @@ test('leaving policies out of a slice changes no decision', () => {
 })
 
 test('a decision depends on the arguments that policies of this very tool read', () => {
-  const made = new Policies(
+  const policySet = new Policies(
     {
       policies: [
         'permit(principal, action, resource == Tool::"a") when { context.arg_x == "1" };',
@@ -186,30 +190,30 @@ test('a decision depends on the arguments that policies of this very tool read',
     },
     SERVER,
   )
-  const names = (subject: Subject) => [...made.argumentsOf(subject).names]
+  const names = (subject: Subject) => [...policySet.argumentsOf(subject).names]
   assert.equal(names(tool('a', 'b1', {})), ['x', 'y'])
   assert.equal(names(tool('b', 'b1', {})), ['y'])
   assert.equal(names(other('Prompt', 'a')), ['y'])
-  const caller = made.principalOf('ann', {})
-  assert.ok(made.allows(caller, tool('b', 'b1', {}), { x: { deep: 'and read by nobody here' } }))
-  assert.not(made.allows(caller, tool('b', 'b1', {}), { y: 1 }))
-  assert.not(made.allows(caller, tool('a', 'b1', {}), { x: { deep: 1 } }))
+  const caller = policySet.principalOf('ann', {})
+  assert.ok(policySet.allows(caller, tool('b', 'b1', {}), { x: { deep: 'and read by nobody here' } }))
+  assert.not(policySet.allows(caller, tool('b', 'b1', {}), { y: 1 }))
+  assert.not(policySet.allows(caller, tool('a', 'b1', {}), { x: { deep: 1 } }))
 })
 
 test('many policies for many tools stay one set in the engine', () => {
-  const of = (index: number) =>
+  const buildOwn = (index: number) =>
     `permit(principal, action, resource == Tool::"t${index}") when { context.arg_x == "1" };`
-  const shared = (index: number) => `forbid(principal, action, resource) when { context has arg_n${index} };`
+  const buildShared = (index: number) => `forbid(principal, action, resource) when { context has arg_n${index} };`
   const policies = [
-    ...Array.from({ length: 500 }, (_, index) => of(index)),
-    ...Array.from({ length: 500 }, (_, index) => shared(index)),
+    ...Array.from({ length: 500 }, (_, index) => buildOwn(index)),
+    ...Array.from({ length: 500 }, (_, index) => buildShared(index)),
   ]
-  const made = new Policies({ policies }, SERVER)
-  const caller = made.principalOf('ann', {})
-  assert.ok(made.allows(caller, tool('t7', 'b1', {}), { x: '1' }))
-  assert.not(made.allows(caller, tool('t7', 'b1', {}), { x: '1', n3: 1 }))
-  assert.not(made.allows(caller, tool('u', 'b1', {}), { x: '1' }))
-  const names = (id: string) => made.argumentsOf(tool(id, 'b1', {})).names.size
+  const policySet = new Policies({ policies }, SERVER)
+  const caller = policySet.principalOf('ann', {})
+  assert.ok(policySet.allows(caller, tool('t7', 'b1', {}), { x: '1' }))
+  assert.not(policySet.allows(caller, tool('t7', 'b1', {}), { x: '1', n3: 1 }))
+  assert.not(policySet.allows(caller, tool('u', 'b1', {}), { x: '1' }))
+  const names = (id: string) => policySet.argumentsOf(tool(id, 'b1', {})).names.size
   assert.is(names('t7'), names('t8'))
 })
 

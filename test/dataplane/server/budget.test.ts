@@ -4,7 +4,7 @@ import { Budget, Reservation } from '../../../dataplane/server/budget.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
 const MIB = 1024 * 1024
-const codeOf = (take: () => void): string => {
+const readCode = (take: () => void): string => {
   try {
     take()
     return ''
@@ -18,11 +18,11 @@ test('a holder has its share, and can use it again after releasing it', () => {
   const share = budget().shareOf('a')
   share.take(5 * MIB)
   assert.is(
-    codeOf(() => share.take(2 * MIB)),
+    readCode(() => share.take(2 * MIB)),
     'share_exceeded',
   )
   assert.is(
-    codeOf(() => share.take(7 * MIB)),
+    readCode(() => share.take(7 * MIB)),
     'too_large',
     'what would never fit',
   )
@@ -35,18 +35,18 @@ test('all together stay within the total, and holders of little are served beyon
   all.shareOf('a').take(6 * MIB)
   all.shareOf('b').take(4 * MIB)
   assert.is(
-    codeOf(() => all.shareOf('c').take(2 * MIB)),
+    readCode(() => all.shareOf('c').take(2 * MIB)),
     'unavailable',
   )
   all.shareOf('d').take(MIB)
   assert.is(
-    codeOf(() => all.shareOf('d').take(1)),
+    readCode(() => all.shareOf('d').take(1)),
     'unavailable',
     'little is one mebibyte',
   )
   all.shareOf('e').take(MIB)
   assert.is(
-    codeOf(() => all.shareOf('f').take(1)),
+    readCode(() => all.shareOf('f').take(1)),
     'unavailable',
     'the reserve is used up',
   )
@@ -80,7 +80,7 @@ test('an IPv6 /48 has one share for all its addresses', () => {
   assert.is(new Set(shares).size, 8)
   for (const share of shares.slice(0, 6)) share.take(MIB)
   assert.is(
-    codeOf(() => shares[6]?.take(1)),
+    readCode(() => shares[6]?.take(1)),
     'share_exceeded',
   )
   for (const share of shares) share.addCalls(2)

@@ -12,7 +12,7 @@ import { listenAdmin } from '../../../dataplane/server/listen/admin.ts'
 import { later } from '../../../dataplane/server/listen/later.ts'
 import { type Listener, listen } from '../../../dataplane/server/listen/listen.ts'
 import { type RequestVariables, requestIds } from '../../../dataplane/server/request-id.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 test('an HTTP error has code, text, details and headers, and nothing else', async () => {
   const response = errorResponse(
@@ -33,7 +33,7 @@ test('an HTTP error has code, text, details and headers, and nothing else', asyn
 })
 
 test('an unexpected error is internal for the caller and complete in the log', async () => {
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   for (const thrown of [new Error('secret detail'), 'secret detail', undefined, { code: 'secret detail' }]) {
     const text = await errorResponse(thrown, log).text()
     assert.match(text, /"internal"/)
@@ -45,13 +45,13 @@ test('an unexpected error is internal for the caller and complete in the log', a
 })
 
 test('a JSON-RPC error has code, text and details', () => {
-  const errorOf = (id: string | undefined, error: PublicError) => JSON.parse(errorText(id, error))
-  assert.equal(errorOf('"a"', new PublicError('method_not_found')), {
+  const parseError = (id: string | undefined, error: PublicError) => JSON.parse(errorText(id, error))
+  assert.equal(parseError('"a"', new PublicError('method_not_found')), {
     jsonrpc: '2.0',
     id: 'a',
     error: { code: -32601, message: 'This method is not known here.' },
   })
-  const unsupported = errorOf(undefined, new PublicError('unsupported_version', { data: { supported: ['x'] } }))
+  const unsupported = parseError(undefined, new PublicError('unsupported_version', { data: { supported: ['x'] } }))
   assert.equal([unsupported.id, unsupported.error.data], [null, { supported: ['x'] }])
   const failed = new PublicError('backend_failed')
   assert.is(failed.status, 200)
@@ -80,9 +80,9 @@ test('the admin listener serves health, readiness and status', async () => {
   const ask = (path: string, init?: RequestInit) => fetch(`${listener.url}${path}`, init)
   const alive = await ask('/healthz')
   assert.equal([alive.status, alive.headers.get('cache-control')], [200, 'no-store'])
-  const away = await ask('/readyz')
-  assert.is(away.status, 503)
-  assert.equal(await away.json(), { status: 'not ready', reason: 'no configuration yet' })
+  const unreachable = await ask('/readyz')
+  assert.is(unreachable.status, 503)
+  assert.equal(await unreachable.json(), { status: 'not ready', reason: 'no configuration yet' })
   ready = true
   assert.is((await ask('/readyz?verbose')).status, 200)
   const head = await ask('/readyz', { method: 'HEAD' })
@@ -118,7 +118,7 @@ test('the target of a probe may be a whole URL', async () => {
 })
 
 test('a failing status is an internal error, and probes still work', async () => {
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   await using listener = await disposable(
     listenAdmin('127.0.0.1:0', {
       status() {
@@ -137,36 +137,36 @@ test('a failing status is an internal error, and probes still work', async () =>
 })
 
 test('a lazy app is made once, by the first request', async () => {
-  let made = 0
+  let createdCount = 0
   const answer = later(async () => {
-    made++
+    createdCount++
     return new Hono().get('/', (c) => c.text('here'))
   })
-  assert.is(made, 0)
+  assert.is(createdCount, 0)
   const ask = async () => (await answer(new Request('http://a/'))).text()
   assert.equal(await Promise.all([ask(), ask()]), ['here', 'here'])
-  assert.is(made, 1)
+  assert.is(createdCount, 1)
 })
 
 test('a lazy app that could not be made is made by the next request', async () => {
-  const kept = keptLog()
-  let made = 0
+  const recorder = recordLog()
+  let createdCount = 0
   const answer = later(async () => {
-    made++
+    createdCount++
     await Promise.resolve()
-    if (made === 1) throw new Error('too many open files')
+    if (createdCount === 1) throw new Error('too many open files')
     return new Hono().get('/', (c) => c.text('here'))
-  }, kept.log)
+  }, recorder.log)
   const ask = () => answer(new Request('http://a/'))
   for (const failed of await Promise.all([ask(), ask()])) {
     assert.is(failed.status, 500)
     assert.is(((await failed.json()) as { error: string }).error, 'internal')
   }
-  assert.is(made, 1)
-  assert.match(kept.text(), /too many open files/)
+  assert.is(createdCount, 1)
+  assert.match(recorder.text(), /too many open files/)
   const answers = await Promise.all([ask(), ask()])
   assert.equal(await Promise.all(answers.map((response) => response.text())), ['here', 'here'])
-  assert.is(made, 2)
+  assert.is(createdCount, 2)
 })
 
 async function disposable(opening: Promise<Listener>) {
@@ -174,7 +174,7 @@ async function disposable(opening: Promise<Listener>) {
   return Object.assign(listener, { [Symbol.asyncDispose]: () => listener.close() })
 }
 
-const guarded = (options: Partial<HostGuardOptions> = {}) => {
+const createGuarded = (options: Partial<HostGuardOptions> = {}) => {
   const app = new Hono()
   app.use(
     guardHosts({
@@ -217,16 +217,19 @@ for (const [host, origin, status] of [
 ] as const)
   test(`Host ${JSON.stringify(host)}, Origin ${origin}: ${status}`, async () => {
     const headers = { host, ...(origin === undefined ? {} : { origin }) }
-    const response = await guarded().request('/', { headers })
+    const response = await createGuarded().request('/', { headers })
     assert.is(response.status, status)
     if (status === 403) assert.is(((await response.json()) as { error: string }).error, 'forbidden_host')
   })
 
 test('all hosts are accepted if configured, and any origin for public routes', async () => {
   const headers = { host: 'evil.example', origin: 'https://evil.example' }
-  assert.is((await guarded({ allowed: () => hostNames([], ['*']) }).request('/', { headers })).status, 200)
-  assert.is((await guarded({ origins: 'any' }).request('/', { headers })).status, 403)
-  assert.is((await guarded({ origins: 'any' }).request('/', { headers: { ...headers, host: 'svc' } })).status, 200)
+  assert.is((await createGuarded({ allowed: () => hostNames([], ['*']) }).request('/', { headers })).status, 200)
+  assert.is((await createGuarded({ origins: 'any' }).request('/', { headers })).status, 403)
+  assert.is(
+    (await createGuarded({ origins: 'any' }).request('/', { headers: { ...headers, host: 'svc' } })).status,
+    200,
+  )
 })
 
 test('bodies are read whole up to the limit, whatever Content-Length says', async () => {
@@ -235,7 +238,7 @@ test('bodies are read whole up to the limit, whatever Content-Length says', asyn
   const listener = await listen(app.fetch, '127.0.0.1:0')
   const post = (body: NonNullable<RequestInit['body']>, headers = {}) =>
     fetch(listener.url, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
-  const chunked = (size: number) =>
+  const streamBody = (size: number) =>
     new ReadableStream({
       start(controller) {
         for (let at = 0; at < size; at += 100) controller.enqueue(new Uint8Array(Math.min(100, size - at)))
@@ -243,8 +246,8 @@ test('bodies are read whole up to the limit, whatever Content-Length says', asyn
       },
     })
   for (const size of [0, 1, 1000])
-    for (const body of ['x'.repeat(size), chunked(size)]) assert.equal(await (await post(body)).json(), { size })
-  for (const body of ['x'.repeat(1001), chunked(1001), 'x'.repeat(2_000_000), chunked(2_000_000)]) {
+    for (const body of ['x'.repeat(size), streamBody(size)]) assert.equal(await (await post(body)).json(), { size })
+  for (const body of ['x'.repeat(1001), streamBody(1001), 'x'.repeat(2_000_000), streamBody(2_000_000)]) {
     const response = await post(body)
     assert.is(response.status, 413)
     assert.is(((await response.json()) as { error: string }).error, 'too_large')
@@ -264,7 +267,7 @@ test('bodies are read whole up to the limit, whatever Content-Length says', asyn
 })
 
 test('each request has an id, in the answer and in its log lines', async () => {
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   const app = new Hono<{ Variables: RequestVariables }>()
   app.use(requestIds(log))
   app.get('/', (c) => {
@@ -275,12 +278,12 @@ test('each request has an id, in the answer and in its log lines', async () => {
     throw new Error('detail')
   })
   app.onError((error, c) => errorResponse(error, c.var.log()))
-  const given = await app.request('/', { headers: { 'x-request-id': 'abc-1' } })
-  assert.is(given.headers.get('x-request-id'), 'abc-1')
+  const answer = await app.request('/', { headers: { 'x-request-id': 'abc-1' } })
+  assert.is(answer.headers.get('x-request-id'), 'abc-1')
   assert.is(lines[0]?.['requestId'], 'abc-1')
   for (const bad of ['a b', 'x'.repeat(65), 'a"b']) {
-    const made = await app.request('/', { headers: { 'x-request-id': bad } })
-    assert.match(made.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
+    const created = await app.request('/', { headers: { 'x-request-id': bad } })
+    assert.match(created.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
   }
   const failed = await app.request('/fails')
   assert.is(failed.status, 500)
@@ -295,14 +298,14 @@ test('pages of other origins may read public answers', async () => {
     throw new PublicError('not_found')
   })
   app.onError((error) => errorResponse(error))
-  const from = (origin: string, path = '/', method = 'GET') =>
+  const requestFrom = (origin: string, path = '/', method = 'GET') =>
     app.request(path, { method, headers: { origin, 'access-control-request-method': 'GET' } })
-  assert.is((await from('https://a.example')).headers.get('access-control-allow-origin'), 'https://a.example')
-  assert.is((await from('https://b.example')).headers.get('access-control-allow-origin'), null)
-  const failed = await from('https://a.example', '/fails')
+  assert.is((await requestFrom('https://a.example')).headers.get('access-control-allow-origin'), 'https://a.example')
+  assert.is((await requestFrom('https://b.example')).headers.get('access-control-allow-origin'), null)
+  const failed = await requestFrom('https://a.example', '/fails')
   assert.is(failed.status, 404)
   assert.is(failed.headers.get('access-control-allow-origin'), 'https://a.example')
-  const preflight = await from('https://a.example', '/', 'OPTIONS')
+  const preflight = await requestFrom('https://a.example', '/', 'OPTIONS')
   assert.is(preflight.status, 204)
   assert.is(preflight.headers.get('access-control-allow-methods'), 'GET,HEAD')
   assert.is(preflight.headers.get('access-control-allow-credentials'), null)

@@ -1,9 +1,9 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/body.ts'
+import { countKeptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/body.ts'
 
 test('the text equals the bytes, and its size is counted', () => {
-  for (const [size, kept] of [
+  for (const [size, expected] of [
     [100, 100],
     [1_000, 2_000],
     [ONE_WRITE, 2 * ONE_WRITE],
@@ -11,7 +11,7 @@ test('the text equals the bytes, and its size is counted', () => {
   ] as const) {
     const bytes = Buffer.alloc(size, 'é')
     for (let time = 0; time < 2; time++) assert.ok(Buffer.from(latin1(bytes), 'latin1').equals(bytes))
-    assert.is(keptBytes(bytes), kept)
+    assert.is(countKeptBytes(bytes), expected)
   }
 })
 

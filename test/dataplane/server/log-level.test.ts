@@ -76,16 +76,16 @@ class Served {
     this.#write(config)
   }
 
-  async told(what: RegExp): Promise<void> {
+  async waitForLine(what: RegExp): Promise<void> {
     await eventually(String(what), () => this.lines.some(({ msg }) => what.test(msg)))
   }
 
   /** Sends the signal that changes the level; returns the earlier lines other than warnings. */
   async signal(what: RegExp): Promise<readonly string[]> {
     this.#child.kill('SIGUSR2')
-    await this.told(what)
-    const told = this.lines.splice(0).filter(({ level }) => level !== 'warn')
-    return told.map(({ level, msg }) => `${level} ${msg}`)
+    await this.waitForLine(what)
+    const lines = this.lines.splice(0).filter(({ level }) => level !== 'warn')
+    return lines.map(({ level, msg }) => `${level} ${msg}`)
   }
 
   async close(): Promise<void> {
@@ -104,10 +104,10 @@ for (const role of ['gateway', 'registry'] as const)
       await served.ready()
       assert.equal(await served.signal(/switched on/), ['info debugging is switched on'])
       await served.ask()
-      const told = await served.signal(/switched off/)
+      const logged = await served.signal(/switched off/)
       assert.ok(
-        told.some((line) => line.startsWith('debug ')),
-        told.join('\n'),
+        logged.some((line) => line.startsWith('debug ')),
+        logged.join('\n'),
       )
       await served.ask()
       assert.equal(await served.signal(/switched on/), ['info debugging is switched on'])
@@ -137,7 +137,7 @@ test('the log level of the command line goes before the configuration', async ()
     await served.ready()
     served.configure({ logLevel: 'debug' })
     served.configure({ logLevel: 'loud' })
-    await served.told(/refused/)
+    await served.waitForLine(/refused/)
     assert.equal(
       served.lines.filter(({ level }) => level !== 'error'),
       [],

@@ -1,11 +1,11 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 
 const TOKEN = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJlLXNpZ25hdHVyZQ'
 
 test('lines are JSON with time, level and name', () => {
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   log.info({ backend: 'one' }, 'hello')
   const [line] = lines
   assert.is(line?.['level'], 'info')
@@ -29,7 +29,7 @@ for (const [what, write] of [
   ['an error', { err: new Error(`refused ${TOKEN}`, { cause: new Error(`Bearer hunter2-hunter2`) }) }],
 ] as const)
   test(`secrets are not logged: ${what}`, () => {
-    const { log, text } = keptLog()
+    const { log, text } = recordLog()
     log.error(write, 'a line')
     log.child(write).error('a line of a child')
     assert.not.match(text(), /hunter2-hunter2|aHVudGVyMi|eyJhbGci/)
@@ -37,7 +37,7 @@ for (const [what, write] of [
   })
 
 test('a line without secrets is unchanged, also if its texts look like fields', () => {
-  const { log, text } = keptLog()
+  const { log, text } = recordLog()
   log.info({ note: 'sent {"password":"x"}', count: 12345678901234567890n.toString() }, 'a "token": none')
   assert.match(
     text(),

@@ -20,7 +20,7 @@ function fill(cache: FairCache<string>, holder: Holder, count: number, size = 10
   }
   return names
 }
-const kept = (cache: FairCache<string>, names: readonly string[]) =>
+const listCached = (cache: FairCache<string>, names: readonly string[]) =>
   names.filter((name) => cache.get(name) !== undefined)
 
 test('a holder that adds endlessly evicts its own entries, the least recently used first', () => {
@@ -29,9 +29,9 @@ test('a holder that adds endlessly evicts its own entries, the least recently us
   const first = fill(cache, ['alice'], 50)
   assert.is(cache.get(first[0] as string), first[0])
   const then = fill(cache, ['alice'], 1_000)
-  assert.equal(kept(cache, bob), bob)
-  assert.equal(kept(cache, first), [])
-  assert.equal(kept(cache, then), then.slice(-97))
+  assert.equal(listCached(cache, bob), bob)
+  assert.equal(listCached(cache, first), [])
+  assert.equal(listCached(cache, then), then.slice(-97))
   assert.is(cache.held, 10_000)
 })
 
@@ -40,25 +40,25 @@ test('a late holder gets as much as the others, from the one that has most', () 
   const alice = fill(cache, ['alice'], 80)
   const bob = fill(cache, ['bob'], 20)
   const carol = fill(cache, ['carol'], 15)
-  assert.equal(kept(cache, carol), carol)
-  assert.equal(kept(cache, bob), bob)
-  assert.is(kept(cache, alice).length, 65)
+  assert.equal(listCached(cache, carol), carol)
+  assert.equal(listCached(cache, bob), bob)
+  assert.is(listCached(cache, alice).length, 65)
   // The shares are even: no holder has much more than another.
   for (const name of ['alice', 'bob', 'carol']) fill(cache, [name], 200)
   for (const name of ['alice', 'bob', 'carol']) {
-    const held = cache.heldBy([name])
-    assert.ok(held > 2_500 && held < 4_500, `${name}: ${held}`)
+    const bytes = cache.heldBy([name])
+    assert.ok(bytes > 2_500 && bytes < 4_500, `${name}: ${bytes}`)
   }
 })
 
 test('among holders of little, the one that was inactive longest is evicted first', () => {
   const cache = open(100_000, { even: 1_000 })
   const people = Array.from({ length: 500 }, (_, index) => fill(cache, [`p${index}`], 2))
-  assert.equal(kept(cache, people[0] as string[]), people[0])
+  assert.equal(listCached(cache, people[0] as string[]), people[0])
   fill(cache, ['late'], 5)
-  assert.equal(kept(cache, people[0] as string[]).length, 2)
-  assert.equal(kept(cache, people[1] as string[]).length, 0)
-  assert.equal(kept(cache, people.at(-1) as string[]).length, 2)
+  assert.equal(listCached(cache, people[0] as string[]).length, 2)
+  assert.equal(listCached(cache, people[1] as string[]).length, 0)
+  assert.equal(listCached(cache, people.at(-1) as string[]).length, 2)
 })
 
 test('an IPv6 /64, /56 and /48 count together, and their neighbours lose nothing', () => {
@@ -67,14 +67,14 @@ test('an IPv6 /64, /56 and /48 count together, and their neighbours lose nothing
   const neighbour = fill(cache, networkHolder('2001:db8:0:100::1'), 5)
   const nearer = fill(cache, networkHolder('2001:db8:0:2::1'), 5)
   const flood = fill(cache, networkHolder('2001:db8:0:1::1'), 500)
-  for (const names of [v4, neighbour, nearer]) assert.equal(kept(cache, names), names)
-  assert.is(kept(cache, flood).length, 85)
+  for (const names of [v4, neighbour, nearer]) assert.equal(listCached(cache, names), names)
+  assert.is(listCached(cache, flood).length, 85)
   // All of a /56, and all of a /48: the others lose nothing.
   for (let net = 3; net < 256; net++) fill(cache, networkHolder(`2001:db8:0:${net.toString(16)}::1`), 4)
-  for (const names of [v4, neighbour]) assert.equal(kept(cache, names), names)
+  for (const names of [v4, neighbour]) assert.equal(listCached(cache, names), names)
   const other = fill(cache, networkHolder('2001:db8:1::1'), 5)
   for (let net = 2; net < 256; net++) fill(cache, networkHolder(`2001:db8:0:${net.toString(16)}00::1`), 4)
-  for (const names of [v4, other]) assert.equal(kept(cache, names), names)
+  for (const names of [v4, other]) assert.equal(listCached(cache, names), names)
 })
 
 test('the cache says when room has to come from other holders', () => {
@@ -93,11 +93,11 @@ test('expired entries are gone, and make room before anything else', () => {
   fill(cache, ['alice'], 5)
   now += 60_001
   const bob = fill(cache, ['bob'], 10)
-  assert.equal(kept(cache, bob), bob)
+  assert.equal(listCached(cache, bob), bob)
   assert.is(cache.size, 10)
   now += 60_001
   assert.equal([...cache.entries()], [])
-  assert.equal(kept(cache, bob), [])
+  assert.equal(listCached(cache, bob), [])
   assert.equal([cache.size, cache.held, cache.heldBy(['bob'])], [0, 0, 0])
 })
 

@@ -42,7 +42,7 @@ async function serve(tls: boolean, access = ALL): Promise<void> {
 }
 
 /** Returns `tls` or `plain` for a connection, or `refused`. */
-async function asked(place: { url: string; sslMode?: SslMode; caFile?: string }): Promise<string> {
+async function tryConnection(place: { url: string; sslMode?: SslMode; caFile?: string }): Promise<string> {
   const database = openDatabase({ dialect: 'postgres', postgres: place, connections: 2, connectionWaitMs: 60_000 })
   try {
     const { rows } = await sql<{ ssl: boolean }>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`.execute(
@@ -58,7 +58,10 @@ async function asked(place: { url: string; sslMode?: SslMode; caFile?: string })
 
 const ca = (authority: Authority) => join(authority.directory, 'ca.pem')
 
-async function told(expected: Readonly<Record<string, string>>, of: (mode: SslMode) => Promise<string>): Promise<void> {
+async function checkModes(
+  expected: Readonly<Record<string, string>>,
+  of: (mode: SslMode) => Promise<string>,
+): Promise<void> {
   const found: Record<string, string> = {}
   for (const mode of Object.keys(expected)) found[mode] = await of(mode as SslMode)
   assert.equal(found, expected)
@@ -67,55 +70,61 @@ async function told(expected: Readonly<Record<string, string>>, of: (mode: SslMo
 test('a server with TLS', async () => {
   await serve(true)
   const unknown = { disable: 'plain', allow: 'plain', prefer: 'tls', require: 'tls' }
-  await told({ ...unknown, 'verify-ca': 'refused', 'verify-full': 'refused' }, (sslMode) => asked({ url, sslMode }))
+  await checkModes({ ...unknown, 'verify-ca': 'refused', 'verify-full': 'refused' }, (sslMode) =>
+    tryConnection({ url, sslMode }),
+  )
   const checked = { 'verify-ca': 'tls', 'verify-full': 'tls', require: 'tls' }
-  await told(checked, (sslMode) => asked({ url, sslMode, caFile: ca(own) }))
+  await checkModes(checked, (sslMode) => tryConnection({ url, sslMode, caFile: ca(own) }))
   // A certificate of another CA; like libpq, `require` means `verify-ca` if a CA is configured.
   const foreign = { require: 'refused', 'verify-ca': 'refused', 'verify-full': 'refused', prefer: 'tls' }
-  await told(foreign, (sslMode) => asked({ url, sslMode, caFile: ca(other) }))
-  await told({ 'verify-ca': 'tls', 'verify-full': 'refused' }, (sslMode) =>
-    asked({ url: wrongHost, sslMode, caFile: ca(own) }),
+  await checkModes(foreign, (sslMode) => tryConnection({ url, sslMode, caFile: ca(other) }))
+  await checkModes({ 'verify-ca': 'tls', 'verify-full': 'refused' }, (sslMode) =>
+    tryConnection({ url: wrongHost, sslMode, caFile: ca(own) }),
   )
 })
 
 test('the mode and the CA in the URL apply if the configuration has none', async () => {
   await serve(true)
   const root = `sslrootcert=${encodeURIComponent(ca(own))}`
-  assert.is(await asked({ url }), 'tls')
-  assert.is(await asked({ url: `${url}?sslmode=disable` }), 'plain')
-  assert.is(await asked({ url: `${url}?sslmode=verify-full&${root}` }), 'tls')
-  assert.is(await asked({ url: `${wrongHost}?sslmode=verify-full&${root}` }), 'refused')
-  assert.is(await asked({ url: `${url}?sslmode=disable`, sslMode: 'verify-full' }), 'refused')
-  assert.is(await asked({ url: `${url}?sslmode=nonsense` }), 'refused')
+  assert.is(await tryConnection({ url }), 'tls')
+  assert.is(await tryConnection({ url: `${url}?sslmode=disable` }), 'plain')
+  assert.is(await tryConnection({ url: `${url}?sslmode=verify-full&${root}` }), 'tls')
+  assert.is(await tryConnection({ url: `${wrongHost}?sslmode=verify-full&${root}` }), 'refused')
+  assert.is(await tryConnection({ url: `${url}?sslmode=disable`, sslMode: 'verify-full' }), 'refused')
+  assert.is(await tryConnection({ url: `${url}?sslmode=nonsense` }), 'refused')
   assert.throws(() => extractTls(`${url}?sslmode=nonsense`, {}), /unknown sslmode/)
 })
 
 test('a server without TLS', async () => {
   await serve(false)
   const expected = { disable: 'plain', allow: 'plain', prefer: 'plain', require: 'refused', 'verify-full': 'refused' }
-  await told(expected, (sslMode) => asked({ url, sslMode, ...(sslMode === 'verify-full' && { caFile: ca(own) }) }))
-  let heard = 0
+  await checkModes(expected, (sslMode) =>
+    tryConnection({ url, sslMode, ...(sslMode === 'verify-full' && { caFile: ca(own) }) }),
+  )
+  let notifications = 0
   const subscription = listenPostgres({ url, sslMode: 'prefer' }, 'news', {
-    onNotification: () => heard++,
+    onNotification: () => notifications++,
     onLost() {},
   })
-  await eventually('it is listened to in plain text', () => heard > 0)
+  await eventually('it is listened to in plain text', () => notifications > 0)
   await subscription.close()
 })
 
 test('a server that requires TLS, and one that refuses it', async () => {
   await serve(true, ['hostssl all all all trust'])
-  await told({ disable: 'refused', allow: 'tls', prefer: 'tls' }, (sslMode) => asked({ url, sslMode }))
+  await checkModes({ disable: 'refused', allow: 'tls', prefer: 'tls' }, (sslMode) => tryConnection({ url, sslMode }))
   await serve(true, ['hostnossl all all all trust'])
-  await told({ allow: 'plain', prefer: 'plain', require: 'refused' }, (sslMode) => asked({ url, sslMode }))
+  await checkModes({ allow: 'plain', prefer: 'plain', require: 'refused' }, (sslMode) =>
+    tryConnection({ url, sslMode }),
+  )
 })
 
 test('a CA file that can’t be read connects nobody', async () => {
   await serve(true)
   const file = join(own.directory, 'nothing.pem')
-  assert.is(await asked({ url, sslMode: 'verify-full', caFile: file }), 'refused')
+  assert.is(await tryConnection({ url, sslMode: 'verify-full', caFile: file }), 'refused')
   await writeFile(file, 'no certificate')
-  assert.is(await asked({ url, sslMode: 'verify-full', caFile: file }), 'refused')
+  assert.is(await tryConnection({ url, sslMode: 'verify-full', caFile: file }), 'refused')
 })
 
 test.run()

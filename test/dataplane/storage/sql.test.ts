@@ -97,7 +97,7 @@ test('a migration that fails half way leaves no table', async () => {
   assert.equal(tables.rows, [])
 })
 
-test('foreign keys are held', async () => {
+test('foreign keys are enforced', async () => {
   await sql`create table part (thing integer not null references thing (id))`.execute(database)
   assert.ok(isDatabaseError(await failure(sql`insert into part values (7)`.execute(database))))
 })

@@ -5,7 +5,7 @@ import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { OpenTelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
 import { Telemetry } from '../../../dataplane/telemetry/telemetry.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
 const REQUEST: Operation = { kind: 'request', name: 'tools/call' }
@@ -14,7 +14,7 @@ let receiver: OtlpReceiver
 let telemetry: Telemetry
 
 async function start(openTelemetry: OpenTelemetrySettings, spansAfterMs: number): Promise<void> {
-  telemetry = new Telemetry({ role: 'gateway', version: '1', log: keptLog().log, metricsEveryMs: 50, spansAfterMs })
+  telemetry = new Telemetry({ role: 'gateway', version: '1', log: recordLog().log, metricsEveryMs: 50, spansAfterMs })
   const settings = { enabled: true, endpoint: receiver.url, insecure: true, ...openTelemetry }
   await telemetry.apply({ telemetry: { openTelemetry: settings }, directory: '.', workload: 'w' })
 }
@@ -54,10 +54,10 @@ test('a fraction of the traces is sampled, each with all its spans', async () =>
   for (let index = 0; index < 2000; index++) {
     const request = telemetry.observe(REQUEST)
     const call = telemetry.observe({ kind: 'backend-call', name: 'tools/call' }, { parent: request })
-    const flag = (text = '') => text.slice(-2)
-    assert.is(flag(call.trace?.traceparent), flag(request.trace?.traceparent))
+    const readFlag = (text = '') => text.slice(-2)
+    assert.is(readFlag(call.trace?.traceparent), readFlag(request.trace?.traceparent))
     assert.is(call.trace?.traceparent.slice(0, 35), request.trace?.traceparent.slice(0, 35))
-    flags.set(flag(call.trace?.traceparent), (flags.get(flag(call.trace?.traceparent)) ?? 0) + 1)
+    flags.set(readFlag(call.trace?.traceparent), (flags.get(readFlag(call.trace?.traceparent)) ?? 0) + 1)
     call.end({ result: 'ok' })
     request.end({ result: 'ok' })
   }

@@ -1,9 +1,9 @@
 /** Checks that a call's span has the time it waited for its caller's credential, and nothing of the credential. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { exchanging, startExchangingGateway } from '../../support/gateway/exchanging-gateway.ts'
+import { buildExchangingBackend, startExchangingGateway } from '../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { exchanged, respond } from '../../support/network/token-endpoint.ts'
+import { buildExchanged, respond } from '../../support/network/token-endpoint.ts'
 import { answer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
@@ -14,7 +14,7 @@ test('a token exchange is a span within the call’s; a failed one has its error
     tools: [tool('t')],
     call: (request) => answer(request, '{"resultType":"complete","content":[]}'),
   })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)], {
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)], {
     telemetry: {
       openTelemetry: {
         enabled: true,
@@ -28,7 +28,11 @@ test('a token exchange is a span within the call’s; a failed one has its error
   // Too short-lived to be cached: each call gets its own.
   let status = 200
   gateway.endpoint.answer = (_request, response) =>
-    respond(response, status, status === 200 ? exchanged('hunter2', { expires_in: 30 }) : { error: 'invalid_grant' })
+    respond(
+      response,
+      status,
+      status === 200 ? buildExchanged('hunter2', { expires_in: 30 }) : { error: 'invalid_grant' },
+    )
   const call = async () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, await gateway.bearer('alice'))
   try {
     assert.is((await call()).status, 200)

@@ -42,20 +42,23 @@ test.after.each(async () => {
   ends = []
 })
 
-async function receiverOf(): Promise<OtlpReceiver> {
+async function startReceiver(): Promise<OtlpReceiver> {
   const receiver = await startOtlpReceiver()
   ends.push(() => receiver.close())
   return receiver
 }
 
-const configOf = (openTelemetry: OpenTelemetry, more: Omit<TelemetrySettings, 'openTelemetry'> = {}) => ({
+const buildConfig = (openTelemetry: OpenTelemetry, more: Omit<TelemetrySettings, 'openTelemetry'> = {}) => ({
   role: 'proxy' as const,
   backends: [{ name: 'it', url: backend.url }],
   telemetry: { ...more, openTelemetry: { enabled: true, ...openTelemetry } },
 })
 
-async function gatewayOf(openTelemetry: OpenTelemetry, files: Record<string, string> = {}): Promise<GatewayUnderTest> {
-  const gateway = await startGateway(configOf(openTelemetry), async (directory) => {
+async function startExporting(
+  openTelemetry: OpenTelemetry,
+  files: Record<string, string> = {},
+): Promise<GatewayUnderTest> {
+  const gateway = await startGateway(buildConfig(openTelemetry), async (directory) => {
     for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
   })
   ends.push(() => gateway.close())
@@ -67,8 +70,8 @@ const call = (gateway: GatewayUnderTest, name: string, headers = {}) =>
   postModern(gateway.url, 'tools/call', { name }, headers)
 
 test('a known number of calls, errors and unknown names gives exactly these counts', async () => {
-  const receiver = await receiverOf()
-  const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
+  const receiver = await startReceiver()
+  const gateway = await startExporting({ ...both, endpoint: receiver.url, insecure: true })
   for (let index = 0; index < 5; index++) await call(gateway, 'good')
   for (let index = 0; index < 3; index++) await call(gateway, 'bad')
   for (let index = 0; index < 4; index++) await call(gateway, `made-up-${index}`)
@@ -103,11 +106,11 @@ test('a known number of calls, errors and unknown names gives exactly these coun
 })
 
 test('each switch sends its own signal, and nothing without an endpoint or when all is off', async () => {
-  const receiver = await receiverOf()
+  const receiver = await startReceiver()
   const at = { endpoint: receiver.url, insecure: true }
   const assertSent = async (openTelemetry: OpenTelemetry, ...expected: readonly string[]) => {
     receiver.exports.length = 0
-    const gateway = await gatewayOf(openTelemetry)
+    const gateway = await startExporting(openTelemetry)
     assert.is((await call(gateway, 'good', { traceparent: SAMPLED })).status, 200)
     const paths = () => [...new Set(receiver.exports.map(({ path }) => path))].sort()
     await eventually(expected.join(' and '), () => expected.every((path) => paths().includes(path)))
@@ -128,9 +131,9 @@ test('each switch sends its own signal, and nothing without an endpoint or when 
 })
 
 test('resource attributes, older names and the service name are as configured', async () => {
-  const receiver = await receiverOf()
+  const receiver = await startReceiver()
   const settings = { ...both, endpoint: receiver.url, insecure: true, resourceAttributes: { team: 'a' } }
-  const gateway = await gatewayOf({ ...settings, useLegacyAttributes: false })
+  const gateway = await startExporting({ ...settings, useLegacyAttributes: false })
   await call(gateway, 'good')
   await receiver.received(2)
   const [span] = receiver.spans
@@ -150,9 +153,9 @@ test('older names are exported unless switched off, and the rate applies if the 
     'mcp.transport',
     'rpc.system',
   ]
-  const sent = async (more: OpenTelemetry, count = 10) => {
-    const receiver = await receiverOf()
-    const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true, ...more })
+  const sendSpans = async (more: OpenTelemetry, count = 10) => {
+    const receiver = await startReceiver()
+    const gateway = await startExporting({ ...both, endpoint: receiver.url, insecure: true, ...more })
     for (let index = 0; index < 5; index++) await call(gateway, 'good')
     await receiver.received(count)
     await gateway.close()
@@ -162,78 +165,78 @@ test('older names are exported unless switched off, and the rate applies if the 
   const names = (spans: readonly ReceivedSpan[]) =>
     older.filter((name) => spans.some(({ kind, attributes }) => kind === 2 && name in attributes))
   const [unset, on, off] = [
-    await sent({}),
-    await sent({ useLegacyAttributes: true }),
-    await sent({ useLegacyAttributes: false }),
+    await sendSpans({}),
+    await sendSpans({ useLegacyAttributes: true }),
+    await sendSpans({ useLegacyAttributes: false }),
   ]
   assert.equal([unset.length, on.length, off.length], [10, 10, 10])
   assert.equal([names(unset), names(on), names(off)], [older, older, []])
-  assert.equal(await sent({ tracing: { enabled: true, samplingRate: '0.0' } }, 0), [])
+  assert.equal(await sendSpans({ tracing: { enabled: true, samplingRate: '0.0' } }, 0), [])
 })
 
 test('another endpoint is used without a restart, and telemetry that is switched off ends', async () => {
-  const [first, second] = [await receiverOf(), await receiverOf()]
-  const gateway = await gatewayOf({ ...both, endpoint: first.url, insecure: true })
+  const [first, second] = [await startReceiver(), await startReceiver()]
+  const gateway = await startExporting({ ...both, endpoint: first.url, insecure: true })
   await call(gateway, 'good')
   await first.received(2)
-  await gateway.configure(configOf({ ...both, endpoint: second.url, insecure: true }, { serviceName: 'moved' }))
+  await gateway.configure(buildConfig({ ...both, endpoint: second.url, insecure: true }, { serviceName: 'moved' }))
   await eventually('spans at the other endpoint', async () => {
     await call(gateway, 'good')
     return second.spans.length > 0
   })
   assert.is(second.spans[0]?.resource['service.name'], 'moved')
   const { config } = await gateway.status()
-  await gateway.configure(configOf({ ...both, enabled: false }))
-  await eventually('it is off', async () => !('telemetry' in (await gateway.status())))
+  await gateway.configure(buildConfig({ ...both, enabled: false }))
+  await eventually('it is switched off', async () => !('telemetry' in (await gateway.status())))
   assert.is.not((await gateway.status()).config, config)
 })
 
 test('exports go over TLS with a private CA and a secret header, both replaced at run time', async () => {
   const { sender, receiver } = await assertSecured(
     async (openTelemetry, files) => {
-      const gateway = await gatewayOf(openTelemetry, files)
+      const gateway = await startExporting(openTelemetry, files)
       return {
         ...gateway,
         act: () => call(gateway, 'good'),
         write: (file: string, text: string) => writeFile(join(gateway.directory, file), text),
-        configure: (next: OpenTelemetry) => gateway.configure(configOf(next)),
+        configure: (next: OpenTelemetry) => gateway.configure(buildConfig(next)),
       }
     },
     (end) => ends.push(end),
   )
 
   // With invalid files nothing is sent, and the gateway survives the end of the connections.
-  const failed = async () => ((await sender.status()) as unknown as Counted).telemetry.spans.failed
-  const fails = async () => {
-    const before = await failed()
+  const countFailed = async () => ((await sender.status()) as unknown as Counted).telemetry.spans.failed
+  const failOnce = async () => {
+    const before = await countFailed()
     await eventually('an export fails', async () => {
       await sender.act()
-      return (await failed()) > before
+      return (await countFailed()) > before
     })
     // One export that was in progress with valid files may still succeed.
     await eventually('all of them fail', async () => {
-      const [sent, already] = [receiver.exports.length, await failed()]
+      const [sent, already] = [receiver.exports.length, await countFailed()]
       await eventually('another one fails', async () => {
         await sender.act()
-        return (await failed()) > already + 2
+        return (await countFailed()) > already + 2
       })
       return receiver.exports.length === sent
     })
   }
   await sender.write(SECURED.token, 'line\r\nbreak: x')
-  await fails()
+  await failOnce()
   await sender.write(SECURED.token, 'two')
   await sender.write(SECURED.ca, '-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----')
-  await fails()
+  await failOnce()
   await rm(join(sender.directory, SECURED.ca))
-  await fails()
+  await failOnce()
   await receiver.close()
   assert.is((await sender.act()).status, 200)
 })
 
 test('an endpoint that is down or refuses does not affect calls; lost telemetry is counted', async () => {
-  const receiver = await receiverOf()
-  const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
+  const receiver = await startReceiver()
+  const gateway = await startExporting({ ...both, endpoint: receiver.url, insecure: true })
   receiver.status = 400
   for (let index = 0; index < 10; index++) assert.is((await call(gateway, 'good')).status, 200)
   const spans = async () => ((await gateway.status()) as unknown as Counted).telemetry.spans
@@ -244,7 +247,7 @@ test('an endpoint that is down or refuses does not affect calls; lost telemetry 
   receiver.status = 200
   await call(gateway, 'good')
   await receiver.received(2)
-  await eventually('it is told', () => gateway.lines.some(({ msg }) => /accepts telemetry again/.test(String(msg))))
+  await eventually('it is reported', () => gateway.lines.some(({ msg }) => /accepts telemetry again/.test(String(msg))))
   await receiver.close()
   ends.shift()
   assert.is((await call(gateway, 'good')).status, 200)

@@ -68,16 +68,18 @@ async function start(more: Partial<TestConfig> = {}): Promise<GatewayUnderTest> 
 
 /** Waits until a metric has exactly these values, as `LABEL… VALUE`, both scraped and exported. */
 async function assertReads({ adminUrl }: GatewayUnderTest, metric: string, expected: readonly string[]): Promise<void> {
-  const sorted = (words: readonly unknown[]) => words.map(String).sort().join(' ')
-  const line = (labels: Readonly<Record<string, unknown>>, value: number) => sorted([...Object.values(labels), value])
+  const sortWords = (words: readonly unknown[]) => words.map(String).sort().join(' ')
+  const line = (labels: Readonly<Record<string, unknown>>, value: number) =>
+    sortWords([...Object.values(labels), value])
   const name = metric.replaceAll('.', '_')
-  const scraped = async () =>
+  const readScraped = async () =>
     (await scrape(adminUrl)).samples
       .filter((sample) => sample.name === name || sample.name === `${name}_seconds_count`)
       .map(({ labels, value }) => line(labels, value))
-  const sent = async () => (receiver.metrics.get(metric) ?? []).map(({ attributes, count }) => line(attributes, count))
-  const wanted = expected.map((one) => sorted(one.split(' '))).sort()
-  for (const read of [scraped, sent]) {
+  const readSent = async () =>
+    (receiver.metrics.get(metric) ?? []).map(({ attributes, count }) => line(attributes, count))
+  const wanted = expected.map((one) => sortWords(one.split(' '))).sort()
+  for (const read of [readScraped, readSent]) {
     let last: readonly string[] = []
     await eventually(`${metric}: ${wanted}`, async () => {
       last = (await read()).sort()

@@ -47,47 +47,51 @@ test.before.each(() => {
 })
 
 /** Requests a list and returns the number of items. */
-async function listed(sub: string, list: keyof typeof LISTS, headers: Record<string, string> = {}): Promise<number> {
+async function countListed(
+  sub: string,
+  list: keyof typeof LISTS,
+  headers: Record<string, string> = {},
+): Promise<number> {
   const claims: Claims = { sub }
   const { json } = await postModern(guarded.url, `${list}/list`, {}, { ...(await guarded.bearer(claims)), ...headers })
   return (json.result[LISTS[list]] as unknown[]).length
 }
 
 const COUNTS = ['portico.list.items', 'portico.list.allowed', 'portico.result']
-const spansOf = (list: string, items: number, allowed: number) => [
+const buildSpans = (list: string, items: number, allowed: number) => [
   `server ${list}/list`,
   '  internal authenticate',
   `  internal authorize portico.list.items=${items} portico.list.allowed=${allowed}`,
 ]
 
-for (const [list, shown] of [
+for (const [list, visible] of [
   ['tools', 0],
   ['prompts', 1],
   ['resources', 2],
   ['resources/templates', 0],
 ] as const)
   test(`${list}/list: one span says how many of how many entries are allowed, also for a cached list`, async () => {
-    const items = await listed('all', list)
-    assert.ok(items > shown)
+    const items = await countListed('all', list)
+    assert.ok(items > visible)
     for (const [sub, allowed] of [
       ['all', items],
-      ['some', shown],
-      ['some', shown],
+      ['some', visible],
+      ['some', visible],
       ['none', 0],
     ] as const) {
       receiver.spans.length = 0
-      assert.is(await listed(sub, list, { traceparent: SAMPLED }), allowed, sub)
+      assert.is(await countListed(sub, list, { traceparent: SAMPLED }), allowed, sub)
       await receiver.received(3)
-      assert.equal(spanTree(receiver.spans, COUNTS), spansOf(list, items, allowed), sub)
+      assert.equal(spanTree(receiver.spans, COUNTS), buildSpans(list, items, allowed), sub)
       assert.not.match(JSON.stringify(receiver.spans), /ref_|test:/)
     }
   })
 
 test('unsampled or unfiltered lists have no such span', async () => {
-  await listed('some', 'prompts')
-  await listed('some', 'prompts', { traceparent: SAMPLED.replace(/1$/, '0') })
+  await countListed('some', 'prompts')
+  await countListed('some', 'prompts', { traceparent: SAMPLED.replace(/1$/, '0') })
   await guarded.enforce(undefined)
-  await listed('some', 'prompts', { traceparent: SAMPLED })
+  await countListed('some', 'prompts', { traceparent: SAMPLED })
   await receiver.received(2)
   assert.equal(spanTree(receiver.spans, COUNTS), ['server prompts/list', '  internal authenticate'])
 })

@@ -15,7 +15,7 @@ import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/ot
 type Line = Readonly<Record<string, unknown>>
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
-const headersOf = (requestId: string) => ({
+const buildHeaders = (requestId: string) => ({
   'x-request-id': requestId,
   traceparent: `00-${TRACE}-00f067aa0ba902b7-01`,
 })
@@ -45,9 +45,9 @@ const telemetry = (): TelemetrySettings => ({
 
 /** Waits for the line, and checks that the ids of its request and of the trace find it. */
 async function assertFound(lines: readonly Line[], message: string, requestId: string): Promise<void> {
-  const found = () => lines.find((line) => line['msg'] === message && line['requestId'] === requestId)
-  await eventually(`"${message}" of ${requestId}`, () => found() !== undefined)
-  assert.is(found()?.['traceId'], TRACE)
+  const findLine = () => lines.find((line) => line['msg'] === message && line['requestId'] === requestId)
+  await eventually(`"${message}" of ${requestId}`, () => findLine() !== undefined)
+  assert.is(findLine()?.['traceId'], TRACE)
 }
 
 async function startCalled(more: { readonly telemetry?: TelemetrySettings } = {}): Promise<GatewayUnderTest> {
@@ -65,7 +65,7 @@ test('a gateway: calls that fail, also those of a step', async () => {
   const gateway = await startCalled({ telemetry: telemetry() })
   try {
     for (const name of ['b_broken', 'within']) {
-      const { headers } = await postModern(gateway.url, 'tools/call', { name, arguments: {} }, headersOf(name))
+      const { headers } = await postModern(gateway.url, 'tools/call', { name, arguments: {} }, buildHeaders(name))
       assert.is(headers.get('x-request-id'), name)
       await assertFound(gateway.lines, 'call failed', name)
     }
@@ -79,8 +79,8 @@ test('without telemetry there are no traces, and each request still has its id',
   try {
     const ids: unknown[] = []
     // An id that can't be searched for in a log is replaced.
-    for (const given of ['mine', 'two\twords', 'x'.repeat(65)]) {
-      const { headers } = await postModern(gateway.url, 'tools/call', { name: 'b_broken' }, headersOf(given))
+    for (const requestId of ['mine', 'two\twords', 'x'.repeat(65)]) {
+      const { headers } = await postModern(gateway.url, 'tools/call', { name: 'b_broken' }, buildHeaders(requestId))
       ids.push(headers.get('x-request-id'))
     }
     assert.is(ids[0], 'mine')
@@ -105,7 +105,7 @@ test('an authorization server: refusals of every endpoint, although there is no 
       ['DELETE', '/oauth/token'],
     ] as const) {
       const requestId = `${method}${path.replaceAll('/', '.')}`
-      const { headers } = await fetch(served.issuer + path, { method, headers: headersOf(requestId) })
+      const { headers } = await fetch(served.issuer + path, { method, headers: buildHeaders(requestId) })
       assert.is(headers.get('x-request-id'), requestId)
       const found = served.gateway.lines.find((line) => line['msg'] === 'refused' && line['requestId'] === requestId)
       assert.ok(found, requestId)
@@ -130,7 +130,7 @@ test('an authorization server: a login that fails at its provider, before and af
         response.writeHead(500).end()
         return true
       }
-      Object.assign(client.agent.headers, headersOf(message.replaceAll(/\W/g, '.')))
+      Object.assign(client.agent.headers, buildHeaders(message.replaceAll(/\W/g, '.')))
       assert.is((await client.authorize()).get('error'), 'access_denied')
       const lines = gateway.lines.slice(before)
       assert.ok(
@@ -152,7 +152,7 @@ test('a registry: an invalid body, and a read while the store is down', async ()
   const registry = await startRegistry({ own: registryFile([server('a/b')]) }, { telemetry: telemetry() })
   try {
     const ask = async (requestId: string, path: string, init: RequestInit = {}) => {
-      const sent = { ...init, headers: { ...headersOf(requestId), 'content-type': 'application/json' } }
+      const sent = { ...init, headers: { ...buildHeaders(requestId), 'content-type': 'application/json' } }
       const { headers } = await fetch(registry.url + path, sent)
       assert.is(headers.get('x-request-id'), requestId)
       await assertFound(registry.log.lines, 'refused', requestId)

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
-import { injecting } from '../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../support/gateway/login-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { type AuthServerUnderTest, refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { follow, linkIn } from '../../support/identity/linking.ts'
@@ -46,7 +46,7 @@ test.before.each(() => {
   client.agent.answer = 'allow'
 })
 
-const named = (name: string) => receiver.spans.find((span) => span.name === name) as ReceivedSpan
+const findSpan = (name: string) => receiver.spans.find((span) => span.name === name) as ReceivedSpan
 
 test('each step is a request of its own, linked to the one that began the login', async () => {
   const { refresh_token } = await client.login({ resource: server.resource })
@@ -61,19 +61,19 @@ test('each step is a request of its own, linked to the one that began the login'
     'server POST /oauth/token authorization_code',
     'server POST /oauth/token refresh_token',
   ])
-  const { spanId, links } = named('GET /oauth/authorize')
+  const { spanId, links } = findSpan('GET /oauth/authorize')
   assert.equal(links, [])
   const legs = ['POST /oauth/consent', 'GET /oauth/callback']
   const later = ['authorization_code', 'refresh_token'].map((grantType) => `POST /oauth/token ${grantType}`)
-  for (const name of [...legs, ...later]) assert.equal(named(name).links, [spanId], name)
+  for (const name of [...legs, ...later]) assert.equal(findSpan(name).links, [spanId], name)
   const common = { 'network.transport': 'tcp', 'network.protocol.name': 'http', 'client.address': '127.0.0.1' }
-  assert.equal(named('GET /oauth/callback').attributes, {
+  assert.equal(findSpan('GET /oauth/callback').attributes, {
     ...common,
     'http.request.method': 'GET',
     'user_agent.original': 'browser/1',
   })
-  assert.equal(named('exchange').attributes, { 'portico.provider': 'corp' })
-  assert.equal(named('exchange').resource['service.name'], 'test')
+  assert.equal(findSpan('exchange').attributes, { 'portico.provider': 'corp' })
+  assert.equal(findSpan('exchange').resource['service.name'], 'test')
 })
 
 test('a refusal is recorded where it happens: by the person, by the gateway, at the token endpoint', async () => {
@@ -90,7 +90,7 @@ test('a refusal is recorded where it happens: by the person, by the gateway, at 
     'server POST /oauth/token authorization_code failed error.type=invalid_grant',
     'server POST /oauth/token failed error.type=unsupported_grant_type',
   ])
-  assert.equal(named('POST /oauth/token authorization_code').links, [])
+  assert.equal(findSpan('POST /oauth/token authorization_code').links, [])
   assert.not.match(JSON.stringify(receiver.spans), /hunter2|no-code/)
 })
 
@@ -106,9 +106,9 @@ test('an unsampled caller’s request is not sampled, and neither are its reques
     'server GET /oauth/callback failed error.type=invalid_request',
     'server POST /oauth/token authorization_code',
   ])
-  assert.is(named('GET /oauth/callback').traceId, SAMPLED.slice(3, 35))
+  assert.is(findSpan('GET /oauth/callback').traceId, SAMPLED.slice(3, 35))
   // The login was not sampled, so there is no span to link to.
-  assert.equal(named('POST /oauth/token authorization_code').links, [])
+  assert.equal(findSpan('POST /oauth/token authorization_code').links, [])
 })
 
 test('every step is counted, sampled or not', async () => {
@@ -156,14 +156,14 @@ test('actions on the sessions page are linked to the sign-in', async () => {
     '  client prepare',
   ])
   const [signIn, signOut] = receiver.spans.filter(({ name }) => name === 'POST /oauth/sessions')
-  const begun = [signIn?.spanId]
-  assert.equal([signIn?.links, signOut?.links], [[], begun])
-  assert.equal(named('GET /oauth/callback').links, begun)
+  const started = [signIn?.spanId]
+  assert.equal([signIn?.links, signOut?.links], [[], started])
+  assert.equal(findSpan('GET /oauth/callback').links, started)
   // Nobody is signed in before and after it.
   const pages = receiver.spans.filter(({ name }) => name === 'GET /oauth/sessions')
   assert.equal(
     pages.map(({ links }) => links),
-    [[], begun, begun, []],
+    [[], started, started, []],
   )
 })
 
@@ -173,22 +173,22 @@ test('an account link is linked to its login, and the following requests to the 
   const linking = await startAuthServer({
     providers: ['corp', 'github'],
     onDemand: ['github'],
-    gateway: { backends: [injecting('hub', raw.url)], telemetry: telemetry() },
+    gateway: { backends: [buildInjectingBackend('hub', raw.url)], telemetry: telemetry() },
   })
   try {
     const program = await TestClient.register(linking.issuer)
     const { access_token } = await program.login()
     const authorization = { authorization: `Bearer ${access_token}` }
     const { json } = await postModern(linking.gateway.url, 'tools/call', { name: 'hub_t' }, authorization)
-    const of = (name: string) => receiver.spans.filter((span) => span.name === name)
-    await eventually('the login is told of', () => of('POST /oauth/token authorization_code').length === 1)
-    const [login] = of('GET /oauth/authorize')
+    const listSpans = (name: string) => receiver.spans.filter((span) => span.name === name)
+    await eventually('the span of the login', () => listSpans('POST /oauth/token authorization_code').length === 1)
+    const [login] = listSpans('GET /oauth/authorize')
     assert.match((await follow(program.agent, linkIn(json.result))).text, 'github is linked')
-    await eventually('its way is told of', () => of('GET /oauth/callback').length === 3)
-    const [shown, sent] = [of('GET /oauth/link'), of('POST /oauth/link')]
-    assert.equal([shown.length, sent.length], [1, 1])
-    assert.equal([shown[0]?.links, sent[0]?.links], [[login?.spanId], []])
-    const callbacks = of('GET /oauth/callback').map(({ links }) => links)
+    await eventually('the spans of the login', () => listSpans('GET /oauth/callback').length === 3)
+    const [opened, sent] = [listSpans('GET /oauth/link'), listSpans('POST /oauth/link')]
+    assert.equal([opened.length, sent.length], [1, 1])
+    assert.equal([opened[0]?.links, sent[0]?.links], [[login?.spanId], []])
+    const callbacks = listSpans('GET /oauth/callback').map(({ links }) => links)
     assert.equal(callbacks, [[login?.spanId], [sent[0]?.spanId], [sent[0]?.spanId]])
   } finally {
     await linking.close()

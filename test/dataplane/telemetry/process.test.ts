@@ -17,7 +17,7 @@ test.before(async () => {
 })
 test.after(() => gateway?.close())
 
-const toldOf = (text: Scraped, name: string): number => {
+const readValue = (text: Scraped, name: string): number => {
   const value = text.value(name)
   assert.type(value, 'number', name)
   return value as number
@@ -25,15 +25,15 @@ const toldOf = (text: Scraped, name: string): number => {
 
 test('callers may hold three sixteenths of the memory, with an eighth of that in reserve', async () => {
   const text = await scrape(gateway.adminUrl)
-  assert.is(toldOf(text, 'portico_memory_limit_bytes'), (MEMORY / 16) * 3 * (1 + 1 / 8))
+  assert.is(readValue(text, 'portico_memory_limit_bytes'), (MEMORY / 16) * 3 * (1 + 1 / 8))
 })
 
 test('the uptime is measured when it is read', async () => {
   for (let time = 0; time < 2; time++) {
     const before = process.uptime()
-    const told = toldOf(await scrape(gateway.adminUrl), 'process_uptime_seconds')
+    const uptime = readValue(await scrape(gateway.adminUrl), 'process_uptime_seconds')
     const after = process.uptime()
-    assert.ok(before <= told && told <= after, `${before} ≤ ${told} ≤ ${after}`)
+    assert.ok(before <= uptime && uptime <= after, `${before} ≤ ${uptime} ≤ ${after}`)
   }
 })
 
@@ -43,7 +43,7 @@ const LATE_S = 0.04
 /** Returns the event loop delays since the last scrape. */
 async function delays(): Promise<{ readonly p50: number; readonly p99: number; readonly max: number }> {
   const text = await scrape(gateway.adminUrl)
-  const [p50, p99, max] = ['p50', 'p99', 'max'].map((of) => toldOf(text, `${DELAY}_${of}_seconds`)) as [
+  const [p50, p99, max] = ['p50', 'p99', 'max'].map((of) => readValue(text, `${DELAY}_${of}_seconds`)) as [
     number,
     number,
     number,

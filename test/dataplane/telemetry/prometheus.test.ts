@@ -40,14 +40,14 @@ test.after.each(async () => {
   gateway = undefined
 })
 
-const configOf = (telemetry: TelemetrySettings, more: Partial<TestConfig> = {}): TestConfig => ({
+const buildConfig = (telemetry: TelemetrySettings, more: Partial<TestConfig> = {}): TestConfig => ({
   role: 'proxy',
   backends: [{ name: 'it', url: backend.url }],
   telemetry,
   ...more,
 })
 
-async function started(config: TestConfig): Promise<GatewayUnderTest> {
+async function startCounted(config: TestConfig): Promise<GatewayUnderTest> {
   const served = await startGateway(config)
   gateway = served
   await eventually('the tools are there', async () => (await served.status()).backends[0]?.tools === 4)
@@ -78,7 +78,9 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
       'permit(principal, action, resource);',
       'forbid(principal, action == Action::"call_tool", resource == Tool::"secret");',
     ]
-    const served = await started(configOf({ prometheus: { enabled: true }, openTelemetry }, { authz: { policies } }))
+    const served = await startCounted(
+      buildConfig({ prometheus: { enabled: true }, openTelemetry }, { authz: { policies } }),
+    )
     for (let index = 0; index < 5; index++) await call(served, 'good')
     for (let index = 0; index < 3; index++) await call(served, 'bad')
     for (let index = 0; index < 2; index++) await call(served, 'slow')
@@ -112,9 +114,9 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
     assert.equal(calls('bad'), ['it _OTHER 3'])
     assert.equal(calls('slow'), ['it ok 2'])
     assert.equal(calls('secret'), [])
-    const decided = (result: string) =>
+    const countDecisions = (result: string) =>
       text.value('portico_policy_decisions_total', { portico_action: 'call_tool', portico_result: result })
-    assert.equal([decided('allowed'), decided('denied')], [10, 4])
+    assert.equal([countDecisions('allowed'), countDecisions('denied')], [10, 4])
 
     // The slow calls are in the buckets above a tenth of a second, and in the sum.
     const ok = { ...METHOD, portico_backend: 'it' }
@@ -140,9 +142,9 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
     const otlp = await receiver.counted('mcp.client.operation.duration', 10)
     const sent = otlp.map(({ attributes, count, sum }) => `${attributes['error.type'] ?? 'ok'} ${count} ${sum}`).sort()
     const scraped = ['_OTHER', undefined].map((error) => {
-      const of = (suffix: string) =>
+      const readValue = (suffix: string) =>
         text.samples.find(({ name, labels }) => name === CLIENT + suffix && labels['error_type'] === error)?.value
-      return `${error ?? 'ok'} ${of('_count')} ${of('_sum')}`
+      return `${error ?? 'ok'} ${readValue('_count')} ${readValue('_sum')}`
     })
     assert.equal(sent, scraped.sort())
     const policy = await receiver.counted('portico.policy.decisions', 14)
@@ -161,8 +163,8 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
 
 test('without OpenTelemetry both formats have the names of Prometheus', async () => {
   const resourceAttributes = { 'a.b': '1', a_b: 'two"\\\n', __name__: 'x', '': 'y' }
-  const served = await started(
-    configOf({
+  const served = await startCounted(
+    buildConfig({
       serviceName: 'named',
       prometheus: { enabled: true },
       openTelemetry: { enabled: false, resourceAttributes },
@@ -203,49 +205,49 @@ test('without OpenTelemetry both formats have the names of Prometheus', async ()
 })
 
 test('a disabled endpoint is not found; it is switched without a restart, and loses removed backends', async () => {
-  const served = await started(configOf({ prometheus: { enabled: false } }))
+  const served = await startCounted(buildConfig({ prometheus: { enabled: false } }))
   const status = async () => (await fetch(`${served.adminUrl}/metrics`)).status
   assert.is(await status(), 404)
-  await served.configure(configOf({ prometheus: { enabled: true } }))
-  await eventually('they are served', async () => (await status()) === 200)
+  await served.configure(buildConfig({ prometheus: { enabled: true } }))
+  await eventually('the metrics are served', async () => (await status()) === 200)
   await call(served, 'good')
   assert.is((await scrape(served.adminUrl)).value(`${CLIENT}_count`, METHOD), 1)
   // Counts survive a change of the telemetry settings.
-  await served.configure(configOf({ prometheus: { enabled: true }, serviceName: 'other' }))
+  await served.configure(buildConfig({ prometheus: { enabled: true }, serviceName: 'other' }))
   await eventually('it has another name', async () => /service_name="other"/.test((await scrape(served.adminUrl)).text))
   await call(served, 'good')
   assert.is((await scrape(served.adminUrl)).value(`${CLIENT}_count`, METHOD), 2)
 
   await served.configure(
-    configOf({ prometheus: { enabled: true } }, { backends: [{ name: 'another', url: backend.url }] }),
+    buildConfig({ prometheus: { enabled: true } }, { backends: [{ name: 'another', url: backend.url }] }),
   )
   await eventually('the other backend is there', async () => /"another"/.test((await scrape(served.adminUrl)).text))
   assert.not.match((await scrape(served.adminUrl)).text, /"it"/)
   assert.is((await scrape(served.adminUrl)).value(`${SERVER}_count`, METHOD), 2)
-  await served.configure(configOf({ prometheus: { enabled: false } }))
-  await eventually('they are off', async () => (await status()) === 404)
+  await served.configure(buildConfig({ prometheus: { enabled: false } }))
+  await eventually('the metrics are switched off', async () => (await status()) === 404)
 })
 
 test('Redis commands and outages are counted', async () => {
   const redis = await startRedis()
   try {
     const sessionStorage = { redis: { addresses: [redis.address] } }
-    const served = await started(configOf({ prometheus: { enabled: true } }, { sessionStorage }))
-    const asked = async (error?: string) =>
+    const served = await startCounted(buildConfig({ prometheus: { enabled: true } }, { sessionStorage }))
+    const readSample = async (error?: string) =>
       (await scrape(served.adminUrl)).samples.find(
         ({ name, labels }) => name === 'db_client_operation_duration_seconds_count' && labels['error_type'] === error,
       )
-    await eventually('it has been asked', async () => ((await asked())?.value ?? 0) > 0)
-    assert.is((await asked())?.labels['db_system_name'], 'redis')
+    await eventually('it has been called', async () => ((await readSample())?.value ?? 0) > 0)
+    assert.is((await readSample())?.labels['db_system_name'], 'redis')
     await redis.stop()
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } }
-    await eventually('it was away', async () => {
+    await eventually('the outage is counted', async () => {
       await fetch(served.url, {
         method: 'POST',
         headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
       })
-      return ((await asked('unavailable'))?.value ?? 0) > 0
+      return ((await readSample('unavailable'))?.value ?? 0) > 0
     })
   } finally {
     await redis.stop()
@@ -258,7 +260,7 @@ test('a call counts as one policy decision, also while a backend has never answe
   })
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const { port } = silent.address() as AddressInfo
-  const config = configOf({ prometheus: { enabled: true } }, { role: 'gateway' })
+  const config = buildConfig({ prometheus: { enabled: true } }, { role: 'gateway' })
   const served = await startGateway({
     ...config,
     backends: [...config.backends, { name: 'silent', url: `http://127.0.0.1:${port}/mcp` }],
@@ -281,7 +283,7 @@ test('a call counts as one policy decision, also while a backend has never answe
 })
 
 test('known methods and answers of clients are named; unknown ones are other', async () => {
-  const served = await started(configOf({ prometheus: { enabled: true } }))
+  const served = await startCounted(buildConfig({ prometheus: { enabled: true } }))
   const session = await openSession(served.url)
   const known = ['initialized', 'cancelled', 'progress', 'roots/list_changed'].map((name) => `notifications/${name}`)
   const before = counts(await scrape(served.adminUrl), SERVER)

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
-import { configOf, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { buildConfig, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 import { scrape } from '../../support/telemetry/prometheus-text.ts'
 import { assertSecured } from '../../support/telemetry/secured-exports.ts'
@@ -70,26 +70,26 @@ test('syncs and requests are spans and counts with fixed names', async () => {
   assert.ok(servers.every(({ parentSpanId }) => parentSpanId === SAMPLED.slice(36, 52)))
   assert.equal(new Set(receiver.spans.map(({ resource }) => resource['service.name'])), new Set(['catalog']))
   assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
-  const told = (name: string, status: number) => {
+  const findSample = (name: string, status: number) => {
     const found = servers.find(
       (span) => span.name === name && span.attributes['http.response.status_code'] === status,
     )?.attributes
     return [found?.['url.path'], found?.['url.scheme'], found?.['http.status_code']]
   }
   const list = '/registry/{registry}/v0.1/servers'
-  assert.equal(told('listServers', 200), [list, 'http', 200])
-  assert.equal(told('listServers', 400), [list, 'http', 400])
-  assert.equal(told('listSources', 200), ['/v1/sources', 'http', 200])
+  assert.equal(findSample('listServers', 200), [list, 'http', 200])
+  assert.equal(findSample('listServers', 400), [list, 'http', 400])
+  assert.equal(findSample('listSources', 200), ['/v1/sources', 'http', 200])
   receiver.spans.length = 0
   const headers = { traceparent }
-  const { headers: shown } = await registry.get('/servers', headers)
-  await registry.get('/servers', { ...headers, 'if-none-match': shown.get('etag') ?? '' })
+  const { headers: answered } = await registry.get('/servers', headers)
+  await registry.get('/servers', { ...headers, 'if-none-match': answered.get('etag') ?? '' })
   await registry.get('/servers/hunter2%2Fx/versions/1.0.0', headers)
   await fetch(`${registry.url}/v1/sources/hunter2`, { headers })
   await fetch(`${registry.url}/v1/sources/own`, { method: 'PUT', headers, body: '{' })
-  const seen = () => receiver.spans.filter(({ kind }) => kind === 2)
-  await eventually('all spans', () => seen().length === 5)
-  const statuses = seen().map(
+  const listSpans = () => receiver.spans.filter(({ kind }) => kind === 2)
+  await eventually('all spans', () => listSpans().length === 5)
+  const statuses = listSpans().map(
     ({ attributes }) => `${attributes['http.response.status_code']} ${attributes['url.path']}`,
   )
   assert.equal(statuses.slice(0, 4), [
@@ -111,10 +111,10 @@ test('Prometheus has the same counts, and the state of the sources', async () =>
   assert.is(text.value('portico_source_entries', { portico_source: 'own', portico_entry_type: 'server' }), 2)
   assert.is(text.value('portico_source_entries_left_out', { portico_source: 'own' }), 3)
   assert.is(text.value('portico_source_entries_left_out', { portico_source: 'broken' }), 0)
-  const succeeded = (source: string) =>
+  const readLastSuccess = (source: string) =>
     text.value('portico_source_last_success_timestamp_seconds', { portico_source: source })
-  assert.ok(Math.abs((succeeded('own') ?? 0) - Date.now() / 1000) < 600)
-  assert.is(succeeded('broken'), undefined)
+  assert.ok(Math.abs((readLastSuccess('own') ?? 0) - Date.now() / 1000) < 600)
+  assert.is(readLastSuccess('broken'), undefined)
   assert.ok((text.value('portico_source_failures', { portico_source: 'broken' }) ?? 0) > 0)
   assert.is(text.value('portico_source_failures', { portico_source: 'own' }), 0)
   assert.is(text.value('portico_store_up'), 1)
@@ -125,14 +125,16 @@ test('Prometheus has the same counts, and the state of the sources', async () =>
 
 test('exports go over TLS with a private CA and a secret header, both replaced at run time', async () => {
   const ends: (() => Promise<unknown>)[] = []
-  const telemetryOf = (openTelemetry: object) => ({ telemetry: { openTelemetry: { enabled: true, ...openTelemetry } } })
+  const buildTelemetry = (openTelemetry: object) => ({
+    telemetry: { openTelemetry: { enabled: true, ...openTelemetry } },
+  })
   try {
     await assertSecured(
       async (openTelemetry, files) => {
         const inConfig = Object.entries(files).map(([name, text]) => [`config/${name}`, text])
         const started = await startRegistry(
           { own: registryFile([]) },
-          telemetryOf(openTelemetry),
+          buildTelemetry(openTelemetry),
           Object.fromEntries(inConfig),
         )
         ends.push(() => started.close())
@@ -140,7 +142,7 @@ test('exports go over TLS with a private CA and a secret header, both replaced a
           lines: started.log.lines,
           act: () => started.get('/servers'),
           write: (file, text) => started.folder.write(`config/${file}`, text),
-          configure: (next) => started.folder.configure(configOf({ own: 'own.json' }, telemetryOf(next))),
+          configure: (next) => started.folder.configure(buildConfig({ own: 'own.json' }, buildTelemetry(next))),
         }
       },
       (end) => ends.push(end),

@@ -12,19 +12,19 @@ import * as assert from 'uvu/assert'
 import { outputWatch, secret } from '../../secrets/watch.ts'
 import { AuditFile } from '../../support/audit/audit-file.ts'
 import { eventually } from '../../support/eventually.ts'
-import { injecting } from '../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
-import { refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { readTokens, refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { enterKey, keyLinkIn } from '../../support/identity/key-entry.ts'
 import { Prover } from '../../support/identity/prover.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
-import { configOf, registryFile, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
+import { buildConfig, registryFile, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 import { scrape } from '../../support/telemetry/prometheus-text.ts'
 
 const AUDIENCE = 'https://registry.example'
-const made = () => secret(randomBytes(24).toString('base64url'))
+const makeSecret = () => secret(randomBytes(24).toString('base64url'))
 const watch = outputWatch('status')
 
 let receiver: OtlpReceiver
@@ -63,14 +63,14 @@ const startTelltale = (): Promise<RawServer> =>
     era: 'both',
     tools: [tool('good'), tool('bad'), tool('broken')],
     call(request, response) {
-      const told = JSON.stringify(JSON.stringify(request.headers))
+      const headers = JSON.stringify(JSON.stringify(request.headers))
       const name = request.message.params?.['name']
       if (name === 'broken') {
-        response.writeHead(500, { 'content-type': 'text/plain' }).end(told)
+        response.writeHead(500, { 'content-type': 'text/plain' }).end(headers)
         return undefined
       }
       if (name === 'bad')
-        return `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32000,"message":${told}}}`
+        return `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32000,"message":${headers}}}`
       return answer(
         request,
         `{"resultType":"complete","content":[],"structuredContent":${JSON.stringify(request.headers)}}`,
@@ -101,41 +101,45 @@ test('a gateway: its logins, its backends’ credentials, what callers send, and
     },
     gateway: {
       backends: [
-        injecting('hub', backend.url),
-        { name: 'keyed', url: `${backend.url}?api_key=${made()}`, headerFiles: [{ name: 'x-api-key', file: 'key' }] },
+        buildInjectingBackend('hub', backend.url),
+        {
+          name: 'keyed',
+          url: `${backend.url}?api_key=${makeSecret()}`,
+          headerFiles: [{ name: 'x-api-key', file: 'key' }],
+        },
       ],
       telemetry: telemetry(),
       audit: audit(),
     },
     async prepare(folder) {
-      for (const name of ['hmac', 'agent', 'key', 'export-key']) await writeFile(join(folder, name), made())
+      for (const name of ['hmac', 'agent', 'key', 'export-key']) await writeFile(join(folder, name), makeSecret())
     },
   })
   const { gateway } = gatewayServer
   const client = await TestClient.register(gatewayServer.issuer)
   const { access_token, refresh_token } = await client.login({ resource: gatewayServer.resource })
-  await tokensOf(await client.refresh(refresh_token))
+  await readTokens(await client.refresh(refresh_token))
   const wrong = new TestClient(gatewayServer.issuer, 'agent')
-  wrong.secret = made()
+  wrong.secret = makeSecret()
   assert.is(await refusal(wrong.refresh(refresh_token)), '401 invalid_client')
-  assert.is(await refusal(client.exchange(made())), '400 invalid_grant')
-  await client.agent.get(`${gatewayServer.issuer}/oauth/callback?state=${made()}&code=${made()}`)
-  await client.agent.get(`${gatewayServer.issuer}/oauth/authorize?client_id=${client.id}&redirect_uri=${made()}`)
+  assert.is(await refusal(client.exchange(makeSecret())), '400 invalid_grant')
+  await client.agent.get(`${gatewayServer.issuer}/oauth/callback?state=${makeSecret()}&code=${makeSecret()}`)
+  await client.agent.get(`${gatewayServer.issuer}/oauth/authorize?client_id=${client.id}&redirect_uri=${makeSecret()}`)
 
   const headers = {
     authorization: `Bearer ${access_token}`,
-    cookie: `portico-login=${made()}`,
-    'user-agent': `odd Bearer ${made()}`,
+    cookie: `portico-login=${makeSecret()}`,
+    'user-agent': `odd Bearer ${makeSecret()}`,
   }
-  const args = { password: made(), deep: [{ accessToken: made() }], text: `Bearer ${made()}` }
+  const args = { password: makeSecret(), deep: [{ accessToken: makeSecret() }], text: `Bearer ${makeSecret()}` }
   for (const name of ['hub_good', 'hub_bad', 'hub_broken', 'keyed_good', 'keyed_broken', 'none'])
     await postModern(gateway.url, 'tools/call', { name, arguments: args }, headers)
   const session = await openSession(gateway.url, headers)
   for (const name of ['hub_good', 'keyed_broken'])
-    await post(`${gateway.url}?token=${made()}`, rpc('tools/call', { name, arguments: args }), session)
-  for (const token of [made(), `${access_token}x`, await idp.mint({ sub: 'eve' })])
+    await post(`${gateway.url}?token=${makeSecret()}`, rpc('tools/call', { name, arguments: args }), session)
+  for (const token of [makeSecret(), `${access_token}x`, await idp.mint({ sub: 'eve' })])
     await postModern(gateway.url, 'tools/list', {}, { authorization: `Bearer ${secret(token)}` })
-  await post(gateway.url, `{"password":"${made()}"`, headers)
+  await post(gateway.url, `{"password":"${makeSecret()}"`, headers)
 
   await receiver.received(30)
   await eventually('events', () => file.all.length > 20)
@@ -158,9 +162,9 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   const [agent, robot] = [await Prover.create(), await Prover.create()]
   const server = await startAuthServer({
     authServer: { hmacSecretFiles: ['hmac'], dpop: { mode: 'optional' } },
-    gateway: { backends: [injecting('own', backend.url, 'corp')], telemetry: telemetry(), audit: audit() },
+    gateway: { backends: [buildInjectingBackend('own', backend.url, 'corp')], telemetry: telemetry(), audit: audit() },
     async prepare(folder) {
-      for (const name of ['hmac', 'export-key']) await writeFile(join(folder, name), made())
+      for (const name of ['hmac', 'export-key']) await writeFile(join(folder, name), makeSecret())
       await writeFile(join(folder, 'robot.json'), JSON.stringify({ keys: [robot.publicJwk] }))
     },
   })
@@ -192,7 +196,7 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
           },
         },
       } as never,
-      { backends: [injecting('own', backend.url, 'own')] },
+      { backends: [buildInjectingBackend('own', backend.url, 'own')] },
     ),
   )
   await eventually('the configuration', async () => (await gateway.status()).config !== before)
@@ -215,20 +219,20 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   const proof = secret(await agent.prove('POST', tokenUrl))
   assert.ok(await ask(refresh, { dpop: proof }))
   assert.is(await ask(refresh, { dpop: proof }), undefined)
-  assert.is(await ask(refresh, { dpop: secret(`${proof}${made()}`) }), undefined)
+  assert.is(await ask(refresh, { dpop: secret(`${proof}${makeSecret()}`) }), undefined)
   // An assertion with a confidential claim.
-  const claims = { sub: 'ci', aud: issuer, jti: made(), password: made(), client_secret: made() }
+  const claims = { sub: 'ci', aud: issuer, jti: makeSecret(), password: makeSecret(), client_secret: makeSecret() }
   const assertion = secret(await idp.mint(claims, { expiresIn: 120 }))
   const bearer = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion, resource }
   assert.ok(await ask(bearer))
   assert.is(await ask(bearer), undefined)
-  const stranger = secret(await idp.mint({ ...claims, sub: 'stranger', jti: made() }, { expiresIn: 120 }))
+  const stranger = secret(await idp.mint({ ...claims, sub: 'stranger', jti: makeSecret() }, { expiresIn: 120 }))
   assert.is(await ask({ ...bearer, assertion: stranger }), undefined)
-  assert.is(await ask({ ...bearer, assertion: secret(`${assertion.slice(0, -20)}${made()}`) }), undefined)
+  assert.is(await ask({ ...bearer, assertion: secret(`${assertion.slice(0, -20)}${makeSecret()}`) }), undefined)
   // A client authenticates with its key.
   const now = Math.floor(Date.now() / 1000)
   const signed = secret(
-    await new SignJWT({ iss: 'robot', sub: 'robot', aud: issuer, jti: made(), exp: now + 60 })
+    await new SignJWT({ iss: 'robot', sub: 'robot', aud: issuer, jti: makeSecret(), exp: now + 60 })
       .setProtectedHeader({ alg: robot.alg })
       .sign(robot.privateKey),
   )
@@ -236,14 +240,14 @@ test('keys of users, assertions, proofs and assertions of clients, taken and ref
   const machine = { grant_type: 'client_credentials', resource, client_assertion_type: type, client_assertion: signed }
   assert.ok(await ask(machine))
   assert.is(await ask(machine), undefined)
-  assert.is(await ask({ ...machine, client_assertion: secret(`${signed}${made()}`) }), undefined)
+  assert.is(await ask({ ...machine, client_assertion: secret(`${signed}${makeSecret()}`) }), undefined)
   // A user's key: entered, sent to a server that repeats it, and refused if it does not match.
   const headers = { authorization: `Bearer ${access_token}` }
   const call = (name: string) => postModern(gateway.url, 'tools/call', { name, arguments: { text: 'x' } }, headers)
   const link = keyLinkIn(await call('own_good'))
-  const page = await enterKey(client.agent, link, `no key ${made()}`)
+  const page = await enterKey(client.agent, link, `no key ${makeSecret()}`)
   assert.not.ok(page.text.includes('X-Own-Key'))
-  bodies.push(page.text, (await enterKey(client.agent, link, made())).text)
+  bodies.push(page.text, (await enterKey(client.agent, link, makeSecret())).text)
   for (const name of ['own_good', 'own_bad', 'own_broken']) await call(name)
   assert.ok(
     backend.seen.some((request) => String(request.headers['x-own-key']).startsWith('Key ')),
@@ -264,13 +268,13 @@ test('a registry: credentials of its sources, tokens of its callers, and what th
   const folder = await registryFolder()
   const api = { endpoint: 'http://127.0.0.1:1', headersFile: 'headers' }
   for (const [name, text] of Object.entries({
-    headers: `Authorization: Bearer ${made()}\nX-Key: ${made()}`,
-    password: made(),
-    'export-key': made(),
+    headers: `Authorization: Bearer ${makeSecret()}\nX-Key: ${makeSecret()}`,
+    password: makeSecret(),
+    'export-key': makeSecret(),
   }))
     await writeFile(join(folder.directory, 'config', name), text)
   await folder.write('own.json', registryFile([server('com.acme/own')]))
-  const { sources, ...rest } = configOf({ own: 'own.json' })
+  const { sources, ...rest } = buildConfig({ own: 'own.json' })
   const git = { repository: 'http://127.0.0.1:1/r.git', auth: { username: 'u', passwordFile: 'password' } }
   await folder.configure({
     ...rest,
@@ -288,14 +292,14 @@ test('a registry: credentials of its sources, tokens of its callers, and what th
   const ask = (path: string, body?: string) =>
     fetch(`${registry.url}${path}`, {
       method: body === undefined ? 'GET' : 'PUT',
-      headers: { authorization, 'content-type': 'application/json', 'user-agent': `odd Bearer ${made()}` },
+      headers: { authorization, 'content-type': 'application/json', 'user-agent': `odd Bearer ${makeSecret()}` },
       ...(body !== undefined && { body }),
     })
-  assert.is((await ask(`/registry/main/v0.1/servers?key=${made()}`)).status, 200)
-  const url = `http://u:${made()}@127.0.0.1:1/?key=${made()}`
-  for (const body of [`{"api":{"endpoint":"${url}"},"token":"${made()}"}`, `{"password":"${made()}"`, '[]'])
+  assert.is((await ask(`/registry/main/v0.1/servers?key=${makeSecret()}`)).status, 200)
+  const url = `http://u:${makeSecret()}@127.0.0.1:1/?key=${makeSecret()}`
+  for (const body of [`{"api":{"endpoint":"${url}"},"token":"${makeSecret()}"}`, `{"password":"${makeSecret()}"`, '[]'])
     await ask('/v1/sources/more', body)
-  for (const token of [made(), `${authorization.slice(7)}x`])
+  for (const token of [makeSecret(), `${authorization.slice(7)}x`])
     await registry.get('/servers', { authorization: `Bearer ${secret(token)}` })
 
   await eventually('spans', () => receiver.spans.filter(({ kind }) => kind === 2).length >= 4)

@@ -6,13 +6,13 @@ import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
 import { Durations } from '../../../dataplane/telemetry/metrics/own.ts'
 import { prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
-import { scraped } from '../../support/telemetry/prometheus-text.ts'
+import { parseScrape } from '../../support/telemetry/prometheus-text.ts'
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
 const OK = { result: 'ok' } as const
 
-const callOf = (backend: string, tool: string): Operation => ({
+const buildCall = (backend: string, tool: string): Operation => ({
   kind: 'backend-call',
   name: 'tools/call',
   attributes: { 'portico.backend': backend },
@@ -22,13 +22,13 @@ const callOf = (backend: string, tool: string): Operation => ({
 /** Starts metrics with a clock and backends that the test controls. */
 function start(backends: string[] = ['a', 'b']) {
   const clock = { now: 0 }
-  const known = () => ({ readings: [], known: new Map([['portico.backend', new Set(backends)]]) })
-  const metrics = new Metrics([known], () => clock.now)
+  const readKnown = () => ({ readings: [], known: new Map([['portico.backend', new Set(backends)]]) })
+  const metrics = new Metrics([readKnown], () => clock.now)
   return { clock, metrics, durations: new Durations('gateway', metrics) }
 }
 
-const sizeOf = (family: Family): number => ('points' in family ? family.points : family.series).length
-const read = (metrics: Metrics) => scraped(prometheusText(metrics.read(), {}).text)
+const countSeries = (family: Family): number => ('points' in family ? family.points : family.series).length
+const read = (metrics: Metrics) => parseScrape(prometheusText(metrics.read(), {}).text)
 const TOOLS = 'portico_tool_calls_total'
 
 test('a hundred thousand tools and names leave a limited number of series, and none a day later', () => {
@@ -37,11 +37,11 @@ test('a hundred thousand tools and names leave a limited number of series, and n
   let last = ''
   for (let index = 0; index < 100_000; index++) {
     last = `tool-${index}`
-    durations.record(callOf(index % 2 === 0 ? 'a' : 'b', last), OK, 1)
+    durations.record(buildCall(index % 2 === 0 ? 'a' : 'b', last), OK, 1)
     durations.record({ kind: 'sync', name: `source-${index}` }, OK, 1)
     durations.record({ kind: 'exchange', name: `user-${index}` }, OK, 1)
     clock.now = (index * DAY) / 100_000
-    if (index % 350 === 0) most = Math.max(most, ...metrics.read().map(sizeOf))
+    if (index % 350 === 0) most = Math.max(most, ...metrics.read().map(countSeries))
   }
   assert.ok(most <= 2_000, `${most}`)
   const text = read(metrics)
@@ -50,7 +50,7 @@ test('a hundred thousand tools and names leave a limited number of series, and n
   assert.is(text.value('mcp_client_operation_duration_seconds_count', { portico_backend: 'a' }), 50_000)
   clock.now += DAY
   metrics.read()
-  durations.record(callOf('a', 'still'), OK, 1)
+  durations.record(buildCall('a', 'still'), OK, 1)
   const left = read(metrics).samples.filter(({ name, labels }) => name === TOOLS && !('otel_metric_overflow' in labels))
   assert.equal(
     left.map(({ labels }) => labels['gen_ai_tool_name']),
@@ -60,8 +60,8 @@ test('a hundred thousand tools and names leave a limited number of series, and n
 
 test('a backend with many tools does not affect another, and all its calls are counted', () => {
   const { metrics, durations } = start()
-  for (let index = 0; index < 5_000; index++) durations.record(callOf('a', `tool-${index}`), OK, 1)
-  durations.record(callOf('b', 'one'), OK, 1)
+  for (let index = 0; index < 5_000; index++) durations.record(buildCall('a', `tool-${index}`), OK, 1)
+  durations.record(buildCall('b', 'one'), OK, 1)
   const text = read(metrics)
   assert.is(text.value(TOOLS, { portico_backend: 'b', gen_ai_tool_name: 'one' }), 1)
   assert.is(text.value(TOOLS, { otel_metric_overflow: 'true' }), 4_500)
@@ -96,7 +96,7 @@ test('requests are counted by tool or prompt; many of them do not affect other m
 test('series of a removed backend end; calls that end later, and its return, begin new ones', () => {
   const backends = ['a', 'b']
   const { metrics, durations } = start(backends)
-  const [a, b] = [callOf('a', 't'), callOf('b', 't')]
+  const [a, b] = [buildCall('a', 't'), buildCall('b', 't')]
   for (const operation of [a, a, b]) durations.record(operation, OK, 1)
   assert.is(read(metrics).value(TOOLS, { portico_backend: 'a' }), 2)
   backends.shift()
@@ -112,8 +112,8 @@ test('series of a removed backend end; calls that end later, and its return, beg
 test('sums and buckets are exact', () => {
   const { metrics, durations } = start()
   const times = [5, 10, 10.5, 250, 2_000, 400_000]
-  for (const ms of times) durations.record(callOf('a', 't'), OK, ms)
-  durations.record(callOf('a', 't'), { result: 'error', code: 'backend_timeout' }, 30_000)
+  for (const ms of times) durations.record(buildCall('a', 't'), OK, ms)
+  durations.record(buildCall('a', 't'), { result: 'error', code: 'backend_timeout' }, 30_000)
   const text = read(metrics)
   const name = 'mcp_client_operation_duration_seconds'
   const buckets = text.samples

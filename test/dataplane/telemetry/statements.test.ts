@@ -7,11 +7,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { observeStatements, openDatabase } from '../../../dataplane/storage/sql.ts'
 import { Telemetry } from '../../../dataplane/telemetry/telemetry.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { startPostgres, type TestPostgres } from '../../support/network/postgres.ts'
-import { configOf, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
+import { buildConfig, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
-import { type Scraped, scrape, scraped } from '../../support/telemetry/prometheus-text.ts'
+import { parseScrape, type Scraped, scrape } from '../../support/telemetry/prometheus-text.ts'
 
 interface Tables {
   readonly thing: { readonly id: number; readonly secret: string }
@@ -42,7 +42,7 @@ const telemetrySettings = () => ({
 })
 
 async function startTelemetry(): Promise<Telemetry> {
-  const telemetry = new Telemetry({ role: 'registry', version: '1', log: keptLog().log, metricsEveryMs: 60 })
+  const telemetry = new Telemetry({ role: 'registry', version: '1', log: recordLog().log, metricsEveryMs: 60 })
   await telemetry.apply({ telemetry: telemetrySettings(), directory, workload: 'it' })
   return telemetry
 }
@@ -108,7 +108,7 @@ for (const { system, conflict, open } of [
       const since = performance.now()
       await runStatements(database)
       const elapsed = (performance.now() - since) / 1000
-      const text = scraped(telemetry.prometheus('text/plain')?.text ?? '')
+      const text = parseScrape(telemetry.prometheus('text/plain')?.text ?? '')
       assert.equal(
         counts(text),
         [
@@ -155,7 +155,7 @@ test('a database that is down is counted as a failed connection', async () => {
           () => undefined,
         )
     const { text = '' } = telemetry.prometheus('text/plain') ?? {}
-    assert.equal(counts(scraped(text)), ['postgresql CONNECT unavailable 2'])
+    assert.equal(counts(parseScrape(text)), ['postgresql CONNECT unavailable 2'])
     assert.not.match(text, /hunter2/)
   } finally {
     await database.destroy()
@@ -165,7 +165,7 @@ test('a database that is down is counted as a failed connection', async () => {
 
 test('statements of the writing thread are counted when its job ends', async () => {
   const folder = await registryFolder()
-  const config = configOf({}, { telemetry: telemetrySettings(), auth: { mode: 'anonymous' } })
+  const config = buildConfig({}, { telemetry: telemetrySettings(), auth: { mode: 'anonymous' } })
   await folder.configure({
     ...config,
     sources: [{ name: 'own', managed: {} }],

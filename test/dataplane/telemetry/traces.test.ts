@@ -74,7 +74,7 @@ async function call(name: string, headers: Record<string, string>, meta?: object
   return post(guarded.url, rpc('tools/call', params, 7), { ...session, ...headers })
 }
 
-const sentTo = (backend: RawServer) => {
+const readTrace = (backend: RawServer) => {
   const [sent] = backend.calls('tools/call')
   const meta = sent?.message.params?.['_meta'] as Record<string, unknown> | undefined
   return { header: sent?.headers['traceparent'], state: sent?.headers['tracestate'], meta: meta?.['traceparent'] }
@@ -113,7 +113,7 @@ test('each call of two backends is a server span with a client span and its chec
     assert.ok(client.ms <= server.ms)
     const traceparent = `00-${TRACE}-${client.spanId}-01`
     const state = backend === 'one' ? 'vendor=1' : undefined
-    assert.equal(sentTo(raw), { header: traceparent, state, meta: traceparent })
+    assert.equal(readTrace(raw), { header: traceparent, state, meta: traceparent })
   }
   assert.not.match(JSON.stringify(receiver.spans), /hunter2|Bearer|eyJ/)
 })
@@ -125,7 +125,7 @@ test('a context in _meta counts where the headers have none, and is replaced on 
   await receiver.received(8)
   assert.equal(new Set(receiver.spans.map(({ traceId }) => traceId)), new Set([TRACE]))
   for (const backend of [one, two]) {
-    const { header, meta, state } = sentTo(backend)
+    const { header, meta, state } = readTrace(backend)
     assert.match(String(header), new RegExp(`^00-${TRACE}-(?!${PARENT})[0-9a-f]{16}-01$`))
     assert.equal([meta, state], [header, undefined])
   }
@@ -135,8 +135,8 @@ test('a context in _meta counts where the headers have none, and is replaced on 
 test('an unsampled call keeps its trace context, or gets an unsampled one, and has no span', async () => {
   await call('one_alpha', { traceparent: UNSAMPLED, tracestate: 'vendor=1' })
   await call('two_beta', {})
-  assert.equal(sentTo(one), { header: UNSAMPLED, state: 'vendor=1', meta: UNSAMPLED })
-  const own = sentTo(two)
+  assert.equal(readTrace(one), { header: UNSAMPLED, state: 'vendor=1', meta: UNSAMPLED })
+  const own = readTrace(two)
   assert.match(String(own.header), /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
   assert.is(own.meta, own.header)
   // Spans are sent in the order in which they end, so those of an earlier call would have arrived.
@@ -155,7 +155,7 @@ test('an invalid trace context is ignored, whatever its type and size', async ()
   assert.is(one.calls('tools/call').length, meta.length + headers.length)
   await call('two_beta', { traceparent: SAMPLED, tracestate: `a=${'x'.repeat(600)}` })
   await receiver.received(4)
-  assert.equal([receiver.spans.length, sentTo(two).state], [4, undefined])
+  assert.equal([receiver.spans.length, readTrace(two).state], [4, undefined])
 })
 
 test('any _meta is kept, with the context added, and the body stays JSON', async () => {
@@ -174,36 +174,36 @@ test('any _meta is kept, with the context added, and the body stays JSON', async
     const { status } = await post(guarded.url, body, { ...session, traceparent: UNSAMPLED })
     assert.is(status, 200)
     const sent = one.calls('tools/call').at(-1)?.message.params
-    const { traceparent: _, tracestate: __, ...kept } = JSON.parse(meta ?? '{}')
-    assert.equal(sent, { name: 'alpha', arguments: {}, _meta: { ...kept, traceparent: UNSAMPLED } }, meta)
+    const { traceparent: _, tracestate: __, ...otherMeta } = JSON.parse(meta ?? '{}')
+    assert.equal(sent, { name: 'alpha', arguments: {}, _meta: { ...otherMeta, traceparent: UNSAMPLED } }, meta)
   }
 })
 
 test('a tool’s error result marks both spans and the metrics as failed; an error inside a result does not', async () => {
-  const ended = async () => {
+  const countEnded = async () => {
     const text = await scrape(guarded.gateway.adminUrl)
     return (metric: string, labels: object) => text.value(metric, { error_type: 'tool_error', ...labels }) ?? 0
   }
-  const before = await ended()
+  const before = await countEnded()
   for (const backend of ['one', 'two'])
     for (const name of ['bad', 'large', 'nested']) {
       receiver.spans.length = 0
       assert.is((await call(`${backend}_${name}`, { traceparent: SAMPLED })).status, 200)
       await receiver.received(4)
-      const told = [...ofKind(SERVER), ...ofKind(CLIENT)].map((span) => [span.failed, span.attributes['error.type']])
+      const errors = [...ofKind(SERVER), ...ofKind(CLIENT)].map((span) => [span.failed, span.attributes['error.type']])
       const expected = name === 'nested' ? [false, undefined] : [true, 'tool_error']
-      assert.equal(told, [expected, expected], `${backend} ${name}`)
+      assert.equal(errors, [expected, expected], `${backend} ${name}`)
     }
-  const after = await ended()
-  const more = (metric: string, labels: object) => after(metric, labels) - before(metric, labels)
+  const after = await countEnded()
+  const countMore = (metric: string, labels: object) => after(metric, labels) - before(metric, labels)
   for (const [portico_backend, gen_ai_tool_name] of [
     ['one', 'bad'],
     ['two', 'large'],
   ]) {
-    assert.is(more('mcp_client_operation_duration_seconds_count', { portico_backend }), 2)
-    assert.is(more('portico_tool_calls_total', { portico_backend, gen_ai_tool_name }), 1)
-    const shown = `${portico_backend}_${gen_ai_tool_name}`
-    assert.is(more('mcp_server_operation_duration_seconds_count', { gen_ai_tool_name: shown }), 1)
+    assert.is(countMore('mcp_client_operation_duration_seconds_count', { portico_backend }), 2)
+    assert.is(countMore('portico_tool_calls_total', { portico_backend, gen_ai_tool_name }), 1)
+    const toolName = `${portico_backend}_${gen_ai_tool_name}`
+    assert.is(countMore('mcp_server_operation_duration_seconds_count', { gen_ai_tool_name: toolName }), 1)
   }
 })
 

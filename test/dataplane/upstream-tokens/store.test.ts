@@ -12,7 +12,7 @@ import {
   type UpstreamTokenStore,
 } from '../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../support/eventually.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
 
 const SECRET = 'a secret that is longer than thirty-two bytes'
@@ -30,7 +30,7 @@ test.after(async () => {
 })
 
 const connect = () => {
-  const client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  const client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
   clients.push(client)
   return client
 }
@@ -120,7 +120,7 @@ for (const [name, open] of Object.entries(stores)) {
     await store.put(short, tokens(), { ttlMs: 50 })
     await store.put(long, tokens(), { ttlMs: 60_000 })
     await store.put({ ...long, provider: 'gitlab' }, tokens(), { ttlMs: 50 })
-    await eventually('its end', async () => (await store.get(short)) === undefined)
+    await eventually('its end is seen', async () => (await store.get(short)) === undefined)
     assert.ok(await store.get(long))
   })
 
@@ -135,9 +135,9 @@ for (const [name, open] of Object.entries(stores)) {
     const short = await store.lock(at, 50)
     assert.ok(short)
     let next: Awaited<ReturnType<typeof store.lock>>
-    await eventually('its end', async () => (next = await store.lock(at, 60_000)) !== undefined)
+    await eventually('its end is seen', async () => (next = await store.lock(at, 60_000)) !== undefined)
     await short?.release()
-    assert.is(await store.lock(at, 60_000), undefined, 'who is late releases nobody else’s')
+    assert.is(await store.lock(at, 60_000), undefined, 'a late holder does not release another’s lock')
     await next?.release()
     assert.ok(await store.lock(at, 10))
   })
@@ -167,9 +167,9 @@ test('memory is limited in all: the least recently used logins are evicted', asy
     await store.put(other, tokens({ idToken: 'x'.repeat(5_000) }), LIFE)
     assert.ok(await store.get(used))
   }
-  const kept = await Promise.all(others.map((other) => store.get(other)))
-  assert.ok(kept.filter(Boolean).length < 10)
-  assert.ok(kept.at(-1))
+  const stored = await Promise.all(others.map((other) => store.get(other)))
+  assert.ok(stored.filter(Boolean).length < 10)
+  assert.ok(stored.at(-1))
 })
 
 test('Redis sees no token and no login, and keys have one slot and an expiry', async () => {
@@ -186,9 +186,9 @@ test('Redis sees no token and no login, and keys have one slot and an expiry', a
     assert.ok(key.startsWith('portico:{gateway/team/seen}:'))
     const end = await client.pttl(key)
     assert.ok(end > 0 && end <= 60_000, `${end}`)
-    const held = JSON.stringify([key, key.includes(':lock:') ? await client.get(key) : await client.hgetall(key)])
+    const stored = JSON.stringify([key, key.includes(':lock:') ? await client.get(key) : await client.hgetall(key)])
     for (const text of ['alice', 'the-access', 'the-refresh', 'the-id', 'login-that', 'repo'])
-      assert.not.ok(held.includes(text), text)
+      assert.not.ok(stored.includes(text), text)
   }
   await lock?.release()
 })
@@ -218,7 +218,7 @@ test('a set that was moved, altered or made up can’t be opened', async () => {
   const keys = (await client.keys(`${PREFIX}upstream:*`)).filter((key) => !key.includes(':lock:'))
   const sealed = new Map<string, string>()
   for (const key of keys) sealed.set(key, (await client.hget(key, 'github')) ?? '')
-  const keyOf = async (at: typeof mine) => {
+  const findKey = async (at: typeof mine) => {
     for (const [key, text] of sealed) {
       await client.hset(key, 'github', '')
       const isIt = (await store.get(at)) === undefined
@@ -227,7 +227,7 @@ test('a set that was moved, altered or made up can’t be opened', async () => {
     }
     throw new Error('no key')
   }
-  const [own, other] = [await keyOf(mine), await keyOf(yours)]
+  const [own, other] = [await findKey(mine), await findKey(yours)]
   const text = sealed.get(own) ?? ''
   await client.hset(other, 'github', text)
   assert.is(await store.get(yours), undefined, 'of another login')
@@ -264,13 +264,13 @@ test('short or missing secrets are refused', async () => {
 
 test('if Redis is down, requests fail at once with a temporary error', async () => {
   const own = await startRedis()
-  const client = connectRedis({ mode: 'standalone', addresses: [own.address] }, keptLog().log)
+  const client = connectRedis({ mode: 'standalone', addresses: [own.address] }, recordLog().log)
   clients.push(client)
   const store = createRedisTokenStore({ client, prefix: PREFIX, secrets: () => [SECRET] })
   const at = place()
   await store.put(at, tokens(), LIFE)
   await own.stop()
-  await eventually('it is noticed', () => client.status !== 'ready')
+  await eventually('the change is noticed', () => client.status !== 'ready')
   for (const ask of [
     () => store.get(at),
     () => store.put(at, tokens(), LIFE),

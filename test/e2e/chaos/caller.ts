@@ -1,6 +1,6 @@
 /** A client that keeps calling a tool. It may get no answer while a part is down, but never a wrong one. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { connect, textOf } from '../../support/gateway/clients.ts'
+import { connect, readText } from '../../support/gateway/clients.ts'
 
 const PATIENCE = { timeout: 20_000 }
 /**
@@ -47,8 +47,8 @@ export class Caller {
       while (!this.#stopped) {
         const message = `${this.#era} ${this.answered} ${this.failed}`
         const result = await client.callTool({ name: 'everything_echo', arguments: { message } }, PATIENCE)
-        if (result.isError) throw new Error(textOf(result))
-        const text = textOf(result)
+        if (result.isError) throw new Error(readText(result))
+        const text = readText(result)
         if (text !== `Echo: ${message}`) this.wrong.push(`${message}: ${text.slice(0, 200)}`)
         const { tools } = await client.listTools({}, PATIENCE)
         for (const { name } of tools) if (!MAY_BE_SHOWN.includes(name)) this.wrong.push(`${name} is shown`)

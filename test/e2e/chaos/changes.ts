@@ -1,5 +1,5 @@
 /** The expected objects of the namespace and their changes, which are the same in the same order for the same seed. */
-import { numbersOf } from '../../support/random.ts'
+import { createNumbers } from '../../support/random.ts'
 
 export interface Manifest {
   readonly apiVersion: string
@@ -76,10 +76,10 @@ const base = (): readonly Manifest[] => [
   front([]),
 ]
 
-const keyOf = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`
+const buildKey = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`
 /** Returns the config to which a workload refers. */
-export const configOf = ({ spec }: Manifest): string | undefined => spec.telemetryConfigRef?.name
-export const groupOf = ({ spec }: Manifest): string | undefined => spec.groupRef?.name
+export const readConfigName = ({ spec }: Manifest): string | undefined => spec.telemetryConfigRef?.name
+export const readGroupName = ({ spec }: Manifest): string | undefined => spec.groupRef?.name
 
 export class Changes {
   readonly #namespace: string
@@ -89,7 +89,7 @@ export class Changes {
 
   constructor(namespace: string, seed: number) {
     this.#namespace = namespace
-    this.#below = numbersOf(seed)
+    this.#below = createNumbers(seed)
   }
 
   /** Returns all expected objects after the changes so far. */
@@ -112,8 +112,8 @@ export class Changes {
   }
 
   #take(change: Change): Change {
-    for (const one of change.apply) this.#wanted.set(keyOf(one), one)
-    for (const one of change.remove) this.#wanted.delete(keyOf(one))
+    for (const one of change.apply) this.#wanted.set(buildKey(one), one)
+    for (const one of change.remove) this.#wanted.delete(buildKey(one))
     return change
   }
 
@@ -122,25 +122,25 @@ export class Changes {
   /** Creates a workload, changes its config or its pods, or deletes it. */
   #workload(): Change {
     const [name, make] = this.#pick(Object.entries(CHURNED))
-    const made = make(this.#namespace)
-    const present = this.#wanted.has(keyOf(made))
-    if (present && this.#below(3) === 0) return { what: `delete ${name}`, apply: [], remove: [made] }
+    const created = make(this.#namespace)
+    const present = this.#wanted.has(buildKey(created))
+    if (present && this.#below(3) === 0) return { what: `delete ${name}`, apply: [], remove: [created] }
     const configs = this.#ofKind('MCPTelemetryConfig').map(({ metadata }) => metadata.name)
     const config = this.#pick([undefined, ...configs])
     const spec = {
-      ...made.spec,
+      ...created.spec,
       ...(config !== undefined && { telemetryConfigRef: { name: config } }),
       ...(this.#below(4) === 0 && {
         podTemplateSpec: { metadata: { annotations: { 'example.com/step': String(this.#step) } } },
       }),
     }
-    return { what: `${present ? 'change' : 'create'} ${name}`, apply: [{ ...made, spec }], remove: [] }
+    return { what: `${present ? 'change' : 'create'} ${name}`, apply: [{ ...created, spec }], remove: [] }
   }
 
   /** Creates a config together with a workload that refers to it, changes one, or deletes one that is not in use. */
   #config(): Change {
     const configs = this.#ofKind('MCPTelemetryConfig')
-    const used = new Set(this.wanted.map(configOf))
+    const used = new Set(this.wanted.map(readConfigName))
     const unused = configs.filter(({ metadata }) => !used.has(metadata.name))
     const [last] = unused
     if (last && (configs.length >= MOST_CONFIGS || this.#below(2) === 0))
@@ -152,8 +152,8 @@ export class Changes {
     // The name is new, because an earlier config may still be terminating while workloads refer to it.
     const created = telemetry(`config-${this.#step}`, String(this.#step))
     const [name, make] = this.#pick(Object.entries(CHURNED))
-    const made = make(this.#namespace)
-    const user = { ...made, spec: { ...made.spec, telemetryConfigRef: { name: created.metadata.name } } }
+    const built = make(this.#namespace)
+    const user = { ...built, spec: { ...built.spec, telemetryConfigRef: { name: created.metadata.name } } }
     return { what: `create ${created.metadata.name} for ${name}`, apply: [user, created], remove: [] }
   }
 
@@ -164,7 +164,7 @@ export class Changes {
       return { what: `front shows ${filter.join(', ') || 'echo alone'}`, apply: [front(filter)], remove: [] }
     }
     const spare = group('spare', String(this.#step))
-    if (this.#wanted.has(keyOf(spare)) && this.#below(2) === 0)
+    if (this.#wanted.has(buildKey(spare)) && this.#below(2) === 0)
       return { what: 'delete spare', apply: [], remove: [spare] }
     return { what: 'apply spare', apply: [spare], remove: [] }
   }

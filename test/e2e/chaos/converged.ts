@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { parseAllDocuments } from 'yaml'
-import { containersOf, listBeside, type Pod } from '../../support/operator/e2e-cluster.ts'
+import { listBeside, listContainers, type Pod } from '../../support/operator/e2e-cluster.ts'
 import { PORTICO_IMAGE } from '../../support/operator/e2e-images.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { configOf, groupOf, type Manifest } from './changes.ts'
+import { type Manifest, readConfigName, readGroupName } from './changes.ts'
 import { containerKey } from './kills.ts'
 
 const OURS = 'mcpservers,mcpremoteproxies,virtualmcpservers,mcpgroups,mcptelemetryconfigs'
@@ -18,22 +18,24 @@ const CHILDREN =
 /** Objects that Kubernetes itself creates in a namespace. */
 const NOBODYS = ['ConfigMap/kube-root-ca.crt', 'ServiceAccount/default']
 
-interface Keyed {
+interface ObjectWithName {
   readonly kind: string
   readonly metadata: { readonly name: string }
 }
 
-const keyOf = ({ kind, metadata }: Keyed) => `${kind}/${metadata.name}`
+const buildKey = ({ kind, metadata }: ObjectWithName) => `${kind}/${metadata.name}`
 
 const list = (namespace: string, kinds: string): Promise<readonly LiveObject[]> => listBeside(kinds, namespace)
 
 /** Fails if names differ, or one is there twice. */
-function same(what: string, is: readonly string[], should: readonly string[]): void {
+function assertSame(what: string, is: readonly string[], should: readonly string[]): void {
   const [there, wanted] = [is, should].map((names) => [...names].sort())
   if (isDeepStrictEqual(there, wanted)) return
-  const only = (a: readonly string[] = [], b: readonly string[] = []) =>
+  const listExtra = (a: readonly string[] = [], b: readonly string[] = []) =>
     a.filter((name) => !b.includes(name)).join(', ')
-  throw new Error(`${what}: too many: ${only(there, wanted) || 'one twice'}; missing: ${only(wanted, there) || 'none'}`)
+  throw new Error(
+    `${what}: too many: ${listExtra(there, wanted) || 'one twice'}; missing: ${listExtra(wanted, there) || 'none'}`,
+  )
 }
 
 /** Returns the path where `whole` lacks something of `part`. Lists have equal lengths; objects may have more members. */
@@ -48,17 +50,17 @@ function lacking(part: unknown, whole: unknown, path = ''): string | undefined {
   return undefined
 }
 
-function compare(what: string, is: readonly LiveObject[], should: readonly Keyed[]): void {
-  same(what, is.map(keyOf), should.map(keyOf))
-  const byKey = new Map(is.map((one) => [keyOf(one), one]))
+function compare(what: string, is: readonly LiveObject[], should: readonly ObjectWithName[]): void {
+  assertSame(what, is.map(buildKey), should.map(buildKey))
+  const byKey = new Map(is.map((one) => [buildKey(one), one]))
   for (const one of should) {
-    const path = lacking(one, byKey.get(keyOf(one)))
-    if (path !== undefined) throw new Error(`${keyOf(one)} is not as it should be at ${path}`)
+    const path = lacking(one, byKey.get(buildKey(one)))
+    if (path !== undefined) throw new Error(`${buildKey(one)} is not as it should be at ${path}`)
   }
 }
 
 /** Returns the children of manifests, from `portico render`. */
-export function rendered(namespace: string, wanted: readonly Manifest[]): readonly LiveObject[] {
+export function renderObjects(namespace: string, wanted: readonly Manifest[]): readonly LiveObject[] {
   const file = join(tmpdir(), 'chaos-wanted.yaml')
   const placed = wanted.map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }))
   writeFileSync(file, placed.map((one) => JSON.stringify(one)).join('\n---\n'))
@@ -80,18 +82,18 @@ async function checkObjects(namespace: string, wanted: readonly Manifest[]): Pro
   compare('objects', live, wanted)
   for (const one of live) {
     const problem = readyProblem(one)
-    if (problem) throw new Error(`${keyOf(one)}: ${problem}`)
+    if (problem) throw new Error(`${buildKey(one)}: ${problem}`)
   }
   for (const { kind, metadata, status } of live) {
     const users = (refers: (one: Manifest) => string | undefined) =>
-      wanted.filter((one) => refers(one) === metadata.name).map(keyOf)
+      wanted.filter((one) => refers(one) === metadata.name).map(buildKey)
     if (kind === 'MCPTelemetryConfig')
-      same(`users of ${metadata.name}`, status.referencingWorkloads.map(userKey), users(configOf))
+      assertSame(`users of ${metadata.name}`, status.referencingWorkloads.map(userKey), users(readConfigName))
     if (kind === 'MCPGroup') {
       const members = [...status.servers.map((name: string) => `MCPServer/${name}`)]
       members.push(...status.remoteProxies.map((name: string) => `MCPRemoteProxy/${name}`))
-      const should = users(groupOf).filter((user) => !user.startsWith('VirtualMCPServer/'))
-      same(`members of ${metadata.name}`, members, should)
+      const should = users(readGroupName).filter((user) => !user.startsWith('VirtualMCPServer/'))
+      assertSame(`members of ${metadata.name}`, members, should)
     }
   }
 }
@@ -108,9 +110,10 @@ async function checkPods(namespace: string): Promise<void> {
   const owner = ({ metadata }: LiveObject) => metadata.ownerReferences?.find(({ controller }) => controller)?.uid
   for (const set of sets)
     if (!deployments.some(({ metadata }) => metadata.uid === owner(set)))
-      throw new Error(`${keyOf(set)} is nobody's any more`)
+      throw new Error(`${buildKey(set)} is nobody's any more`)
   for (const pod of pods)
-    if (!sets.some(({ metadata }) => metadata.uid === owner(pod))) throw new Error(`${keyOf(pod)} is nobody's any more`)
+    if (!sets.some(({ metadata }) => metadata.uid === owner(pod)))
+      throw new Error(`${buildKey(pod)} is nobody's any more`)
   for (const { metadata, spec, status } of deployments) {
     const own = sets.filter((set) => owner(set) === metadata.uid)
     const used = own.filter(({ spec: { replicas } }) => replicas > 0)
@@ -128,7 +131,7 @@ export async function checkConverged(
   children: readonly LiveObject[],
 ): Promise<void> {
   await checkObjects(namespace, wanted)
-  const live = (await list(namespace, CHILDREN)).filter((one) => !NOBODYS.includes(keyOf(one)))
+  const live = (await list(namespace, CHILDREN)).filter((one) => !NOBODYS.includes(buildKey(one)))
   compare('children', live, children)
   await checkPods(namespace)
 }
@@ -144,11 +147,11 @@ export async function checkRestarts(
 ): Promise<void> {
   const pods = (await list(namespace, 'pods')) as readonly unknown[] as readonly Pod[]
   const extra = pods.flatMap((pod) =>
-    containersOf(pod).flatMap(({ name, restartCount, lastState }) => {
+    listContainers(pod).flatMap(({ name, restartCount, lastState }) => {
       const more = restartCount - (killed.get(containerKey(pod, name))?.size ?? 0)
-      return more === 0 ? [] : [{ told: `${pod.metadata.name} ${name}: ${more} (${JSON.stringify(lastState)})`, more }]
+      return more === 0 ? [] : [{ text: `${pod.metadata.name} ${name}: ${more} (${JSON.stringify(lastState)})`, more }]
     }),
   )
   if (extra.some(({ more }) => more < 0) || extra.reduce((sum, { more }) => sum + more, 0) > spare)
-    throw new Error(`restarts besides those of killed containers: ${extra.map(({ told }) => told).join('; ')}`)
+    throw new Error(`restarts besides those of killed containers: ${extra.map(({ text }) => text).join('; ')}`)
 }

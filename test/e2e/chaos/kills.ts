@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import {
   type ContainerStatus,
-  containersOf,
   killContainer,
   listBeside,
+  listContainers,
   type Pod,
 } from '../../support/operator/e2e-cluster.ts'
-import { numbersOf } from '../../support/random.ts'
+import { createNumbers } from '../../support/random.ts'
 
 export const KILLS = ['data plane', 'operator', 'kubelet', 'API server', 'etcd'] as const
 export type Kill = (typeof KILLS)[number]
@@ -19,7 +19,7 @@ const LIKELY: readonly Kill[] = ['data plane', 'data plane', 'data plane', 'oper
 type Component = 'kubelet' | 'kube-apiserver' | 'etcd' | 'kube-controller-manager'
 
 /** Folder in which the node (test/e2e/node.ts) and its control plane record their processes. */
-function processOf(name: Component): number {
+function findProcess(name: Component): number {
   const { PORTICO_E2E = '', KUBECONFIG = '' } = process.env
   const folder = name === 'kubelet' ? PORTICO_E2E : dirname(KUBECONFIG)
   return Number(readFileSync(join(folder, `${name}.pid`), 'utf8'))
@@ -28,7 +28,7 @@ function processOf(name: Component): number {
 /** Kills a component, which is restarted at once. Returns whether it was running. */
 export function killComponent(name: Component): boolean {
   try {
-    return process.kill(processOf(name), 'SIGKILL')
+    return process.kill(findProcess(name), 'SIGKILL')
   } catch {
     return false // The component is about to be restarted.
   }
@@ -52,7 +52,7 @@ export class Kills {
   readonly #first: Kill[]
 
   constructor(seed: number, namespaces: Readonly<Record<'data plane' | 'operator', string>>) {
-    this.#below = numbersOf(seed)
+    this.#below = createNumbers(seed)
     this.#namespaces = namespaces
     this.#first = KILLS.map((kind) => ({ kind, at: this.#below(1000) }))
       .sort((a, b) => a.at - b.at)
@@ -97,7 +97,7 @@ export class Kills {
     try {
       const listed = (await listBeside('pods', namespace)) as unknown as readonly Pod[]
       const found = listed.flatMap((pod) =>
-        containersOf(pod)
+        listContainers(pod)
           .filter(({ state }) => state?.running !== undefined)
           .map((container) => ({ pod, container })),
       )

@@ -94,22 +94,22 @@ export async function startArgoCd(): Promise<GitOpsTool> {
     '--persist-resource-health',
   ])
   let revision = ''
-  const kept = new Set<string>()
+  const keptNamespaces = new Set<string>()
 
   return {
     user,
     async commit(files) {
       revision = git.commit(files)
-      for (const name of kept)
+      for (const name of keptNamespaces)
         kubectl([
           ...['annotate', 'application', name, '--namespace', SYSTEM, '--overwrite'],
           'argocd.argoproj.io/refresh=normal',
         ])
     },
     keep(sample, namespace) {
-      kept.add(namespace)
+      keptNamespaces.add(namespace)
       // Half of the applications use client-side apply, the default of Argo CD.
-      const options = kept.size % 2 === 0 ? ['ServerSideApply=true'] : []
+      const options = keptNamespaces.size % 2 === 0 ? ['ServerSideApply=true'] : []
       apply(SYSTEM, {
         apiVersion: 'argoproj.io/v1alpha1',
         kind: 'Application',

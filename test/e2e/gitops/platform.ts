@@ -78,7 +78,7 @@ const administrator = () => process.env['KUBECONFIG'] as string
 /**
  * Returns a user's writes in namespaces since `from`, without dry runs, as `verb resource/name`, and the next position.
  */
-export function writesOf(user: string, namespaces: readonly string[], from = 0): { end: number; writes: string[] } {
+export function listWrites(user: string, namespaces: readonly string[], from = 0): { end: number; writes: string[] } {
   const log = readFileSync(join(dirname(administrator()), 'audit.log'))
   const end = log.lastIndexOf('\n') + 1
   const writes: string[] = []

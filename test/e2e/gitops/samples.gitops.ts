@@ -9,7 +9,7 @@ import { eventually } from '../../cluster/support/operator-process.ts'
 import { createNamespace, get, installOperator, kubectl } from '../../support/operator/e2e-cluster.ts'
 import { startArgoCd } from './argo-cd.ts'
 import { startFlux } from './flux.ts'
-import { type GitOpsTool, generationsIn, type Sample, sampleFiles, writesOf } from './platform.ts'
+import { type GitOpsTool, generationsIn, listWrites, type Sample, sampleFiles } from './platform.ts'
 
 const IDLE_SECONDS = Number(process.env['GITOPS_SECONDS'] ?? 60)
 const LOOK_MS = 5_000
@@ -24,21 +24,21 @@ const samplesOf: Readonly<Record<keyof typeof starts, readonly Sample[]>> = {
   'argo-cd': ['quickstart', 'rate-limits', 'workflows'],
   flux: ['quickstart', 'tool-search'],
 }
-const namespacesOf = (name: keyof typeof starts) => samplesOf[name].map((sample) => `${name}-${sample}`)
-const everywhere = names.flatMap(namespacesOf)
+const listNamespaces = (name: keyof typeof starts) => samplesOf[name].map((sample) => `${name}-${sample}`)
+const everywhere = names.flatMap(listNamespaces)
 const tool = (name: string) => tools.get(name) as GitOpsTool
 const files = { ...sampleFiles() }
 
 /** Returns what a tool reports about its namespaces that is not healthy. */
 const missing = (name: keyof typeof starts, idle = false) =>
-  namespacesOf(name).flatMap((namespace) => tool(name).missing(namespace, idle) ?? [])
+  listNamespaces(name).flatMap((namespace) => tool(name).missing(namespace, idle) ?? [])
 
 async function untilSynced(name: keyof typeof starts): Promise<void> {
   try {
     await eventually(
       () => {
-        const said = missing(name)
-        if (said.length > 0) throw new Error(said.join('\n'))
+        const absent = missing(name)
+        if (absent.length > 0) throw new Error(absent.join('\n'))
         return true
       },
       `${name} finds everything healthy and as the last commit has it`,
@@ -93,11 +93,11 @@ for (const name of names)
 
 test('while nothing changes, neither finds a difference or writes', async () => {
   const before = generationsIn(everywhere)
-  const begun = names.map((name) => writesOf(tool(name).user, everywhere).end)
+  const started = names.map((name) => listWrites(tool(name).user, everywhere).end)
   for (let since = performance.now(); performance.now() - since < IDLE_SECONDS * 1000; await delay(LOOK_MS))
     for (const name of names) assert.equal(missing(name, true), [], tool(name).log())
   names.forEach((name, index) => {
-    assert.equal(writesOf(tool(name).user, everywhere, begun[index]).writes, [], name)
+    assert.equal(listWrites(tool(name).user, everywhere, started[index]).writes, [], name)
   })
   assert.equal(generationsIn(everywhere), before)
   assert.ok(before.length > everywhere.length)

@@ -13,11 +13,11 @@ import { secret } from '../../secrets/watch.ts'
 import { CLIENT } from '../../support/gateway/exchanging-gateway.ts'
 import { startLoginGateway } from '../../support/gateway/login-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { REDIRECT, refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { REDIRECT, readTokens, refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import type { Keycloak } from '../../support/identity/keycloak.ts'
 import { startVerifyingServer } from '../../support/identity/verifying-server.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
-import { respond, startTokenEndpoint, subjectOf } from '../../support/network/token-endpoint.ts'
+import { readSubject, respond, startTokenEndpoint } from '../../support/network/token-endpoint.ts'
 import { answer, OK_RESULT, startRawServer } from '../../support/servers/raw-server.ts'
 import { shareKeycloak, signInAt } from './shared.ts'
 
@@ -39,11 +39,11 @@ test.after(async () => {
   await Promise.all([idp?.close(), shared.close()])
 })
 
-const now = () => Math.floor(Date.now() / 1000)
-const idTokenOf = async () => {
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
+const fetchIdToken = async () => {
   const { name: username, password } = keycloak.user
   const answered = await keycloak.post('token', { grant_type: 'password', username, password, scope: 'openid' })
-  return (await tokensOf(answered)) as { access_token: string; id_token: string; refresh_token: string }
+  return (await readTokens(answered)) as { access_token: string; id_token: string; refresh_token: string }
 }
 
 test('Keycloak redeems assertions of an identity provider: backends of both eras get tokens for the caller', async () => {
@@ -73,15 +73,15 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
   await keycloak.administer(`/users/${alice}/federated-identity/${ASSERTING}`, known)
 
   const exchange = await startTokenEndpoint()
-  const made: string[] = []
+  const created: string[] = []
   exchange.answer = async ({ form }, response) => {
-    const claims = { sub: subjectOf(form['subject_token']), aud: form['audience'], resource: form['resource'] }
-    const iat = now()
+    const claims = { sub: readSubject(form['subject_token']), aud: form['audience'], resource: form['resource'] }
+    const iat = nowInSeconds()
     const token = await idp.mint(
       { ...claims, client_id: client.id, iat, exp: iat + 300, scope: form['scope'] },
       { header: { typ: 'oauth-id-jag+jwt' } },
     )
-    made.push(token)
+    created.push(token)
     respond(response, 200, { access_token: token, issued_token_type: `${TYPE}id-jag`, token_type: 'N_A' })
   }
   const backends = await Promise.all(
@@ -118,12 +118,17 @@ test('Keycloak redeems assertions of an identity provider: backends of both eras
       assert.equal([admitted.at(-1)?.['azp'], admitted.at(-1)?.iss], [client.id, issuer])
       assert.match(String(admitted.at(-1)?.['scope']), backend.scope)
       // An unknown user gets no token, and the backend is not called.
-      const asked = admitted.length
+      const before = admitted.length
       assert.ok((await call('zoe', `b${index}_t`)).error)
-      assert.is(admitted.length, asked)
+      assert.is(admitted.length, before)
     }
     // Keycloak does not redeem an assertion twice.
-    const again = { grant_type: BEARER, assertion: made[0] ?? '', client_id: client.id, client_secret: client.secret }
+    const again = {
+      grant_type: BEARER,
+      assertion: created[0] ?? '',
+      client_id: client.id,
+      client_secret: client.secret,
+    }
     const body = new URLSearchParams(again)
     assert.is(await refusal(fetch(xaa.targetTokenUrl, { method: 'POST', body })), '400 invalid_grant')
   } finally {
@@ -142,9 +147,9 @@ async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
     providerType: 'org.keycloak.keys.KeyProvider',
     config: { priority: ['1'], privateKey: [pem], algorithm: ['RS256'] },
   })
-  const kid = await kidOf(publicKey)
+  const kid = await computeKeyId(publicKey)
   return async (claims) => {
-    const iat = now()
+    const iat = nowInSeconds()
     const own = { iss: keycloak.issuer, iat, exp: iat + 300, jti: randomBytes(16).toString('hex') }
     const header = { alg: 'RS256', kid, typ: 'oauth-id-jag+jwt' }
     return secret(await new SignJWT({ ...own, ...claims }).setProtectedHeader(header).sign(privateKey))
@@ -152,7 +157,7 @@ async function signer(): Promise<(claims: JWTPayload) => Promise<string>> {
 }
 
 /** Returns the id under which the realm publishes a key. */
-async function kidOf(key: KeyObject): Promise<string> {
+async function computeKeyId(key: KeyObject): Promise<string> {
   const own = await calculateJwkThumbprint(key.export({ format: 'jwk' }) as never)
   const { keys } = (await (await fetch(`${keycloak.issuer}/protocol/openid-connect/certs`)).json()) as {
     keys: { kid: string; n?: string }[]
@@ -164,10 +169,10 @@ async function kidOf(key: KeyObject): Promise<string> {
 }
 
 test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is redeemed and names the person who logs in there', async () => {
-  const given = await idTokenOf()
+  const tokens = await fetchIdToken()
   for (const kind of ['access_token', 'id_token', 'refresh_token'] as const) {
     const refused = await keycloak.post('token', {
-      ...{ grant_type: EXCHANGE, subject_token: given[kind], subject_token_type: TYPE + kind },
+      ...{ grant_type: EXCHANGE, subject_token: tokens[kind], subject_token_type: TYPE + kind },
       ...{ requested_token_type: `${TYPE}id-jag`, audience: 'https://as.example' },
     })
     assert.is(await refusal(refused), '400 invalid_request', `a Keycloak that makes ID-JAGs takes the place of ours`)
@@ -225,13 +230,13 @@ test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is r
   try {
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
-    const person = decodeJwt(given.id_token)
+    const person = decodeJwt(tokens.id_token)
     const { sub, name, email, email_verified } = person
     const claims = { sub, name, email, email_verified, groups: ['eng'], scope: 'tools:call' } as JWTPayload
     const meant = { aud: server.issuer, client_id: 'agent', resource: server.resource }
     const redeem = async (more: object) =>
       agent.token({ grant_type: BEARER, assertion: await sign({ ...claims, ...meant, ...more }) })
-    const token = (await tokensOf(await redeem({}))).access_token
+    const token = (await readTokens(await redeem({}))).access_token
     const redeemed = decodeJwt(token)
     assert.equal([redeemed['name'], redeemed['email'], redeemed['groups']], [name, email, ['eng']])
 
@@ -239,7 +244,7 @@ test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is r
     const back = await signInAt(keycloak, browser.agent, browser.authorizeUrl())
     const end = await browser.agent.follow(back, (url) => url.startsWith(REDIRECT))
     const code = secret(new URL(end.url).searchParams.get('code') ?? '')
-    const login = (await tokensOf(await browser.exchange(code))).access_token
+    const login = (await readTokens(await browser.exchange(code))).access_token
     assert.is(redeemed.sub, decodeJwt(login).sub, 'one person')
 
     const call = async (access: string) => {
@@ -247,7 +252,7 @@ test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is r
       return (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, headers)).status
     }
     assert.is(await call(token), 200)
-    assert.is(await call((await tokensOf(await redeem({ groups: ['sales'] }))).access_token), 403)
+    assert.is(await call((await readTokens(await redeem({ groups: ['sales'] }))).access_token), 403)
     for (const wrong of [
       { aud: issuer },
       { client_id: 'desk' },
@@ -256,11 +261,11 @@ test('Keycloak issues no ID-JAG; one that is signed with a key of its realm is r
     ])
       assert.is(await refusal(redeem(wrong)), '400 invalid_grant', JSON.stringify(wrong))
     // Neither its ID token nor its access token is an assertion for a client.
-    for (const other of [given.id_token, given.access_token])
+    for (const other of [tokens.id_token, tokens.access_token])
       assert.is(await refusal(agent.token({ grant_type: BEARER, assertion: other })), '400 invalid_grant')
     // Keycloak's own signing keys are rotated; the key of the assertions stays.
     await keycloak.rotateKeys()
-    await tokensOf(await redeem({}))
+    await readTokens(await redeem({}))
   } finally {
     await server.close()
     await raw.close()

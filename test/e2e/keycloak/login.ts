@@ -3,11 +3,18 @@ import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { postModern } from '../../support/gateway/post.ts'
-import { REDIRECT, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { REDIRECT, readTokens, TestClient } from '../../support/identity/auth-server.ts'
 import type { Keycloak } from '../../support/identity/keycloak.ts'
 import { type LoginProvider, startLoginProvider } from '../../support/identity/login-provider.ts'
 import { startVerifyingServer, type VerifyingServer } from '../../support/identity/verifying-server.ts'
-import { apply, createNamespace, installOperator, kubectl, podsOf, until } from '../../support/operator/e2e-cluster.ts'
+import {
+  apply,
+  createNamespace,
+  installOperator,
+  kubectl,
+  listPods,
+  until,
+} from '../../support/operator/e2e-cluster.ts'
 import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
 import { HOST, shareKeycloak, signIn } from './shared.ts'
 
@@ -35,9 +42,9 @@ const startRepositories = () =>
     async before(request, res) {
       if (request.message.method !== 'tools/call') return false
       const { authorization = '' } = request.headers
-      const asked = await fetch(`${code.issuer}/me`, { headers: { authorization } })
-      const { sub } = (await asked.json()) as { sub?: string }
-      if (!asked.ok || sub === undefined) res.writeHead(401).end()
+      const userInfo = await fetch(`${code.issuer}/me`, { headers: { authorization } })
+      const { sub } = (await userInfo.json()) as { sub?: string }
+      if (!userInfo.ok || sub === undefined) res.writeHead(401).end()
       else {
         const result = JSON.stringify({ content: [{ type: 'text', text: sub }] })
         res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, result))
@@ -154,19 +161,19 @@ test('both providers give their tokens, and the gateway’s one token reaches bo
   )
   const client = await TestClient.register(ISSUER, { client_name: 'A client' })
   const isEnd = (url: string) => url.startsWith(REDIRECT)
-  const shown = await client.agent.follow(client.authorizeUrl({ scope: 'accounts:use' }), isEnd)
-  assert.ok(shown.url.startsWith(issuer), shown.url)
-  const page = await (shown.response as Response).text()
-  const refused = await signIn(keycloak, client.agent, { at: shown.url, page, password: 'not the password' })
+  const question = await client.agent.follow(client.authorizeUrl({ scope: 'accounts:use' }), isEnd)
+  assert.ok(question.url.startsWith(issuer), question.url)
+  const page = await (question.response as Response).text()
+  const refused = await signIn(keycloak, client.agent, { at: question.url, page, password: 'not the password' })
   assert.is(refused.headers.get('location'), null)
-  const again = await signIn(keycloak, client.agent, { at: shown.url, page: await refused.text() })
+  const again = await signIn(keycloak, client.agent, { at: question.url, page: await refused.text() })
   const back = again.headers.get('location')
   assert.ok(back?.startsWith(`${ISSUER}/oauth/callback?`), String(back))
   const end = await client.agent.follow(back as string, isEnd)
   const { searchParams } = new URL(end.url)
   assert.is(searchParams.get('iss'), ISSUER)
-  const tokens = await tokensOf(await client.exchange(searchParams.get('code') ?? ''))
-  for (const { access_token: token } of [tokens, await tokensOf(await client.refresh(tokens.refresh_token))]) {
+  const tokens = await readTokens(await client.exchange(searchParams.get('code') ?? ''))
+  for (const { access_token: token } of [tokens, await readTokens(await client.refresh(tokens.refresh_token))]) {
     const claims = decodeJwt(token)
     assert.is(claims.iss, ISSUER)
     assert.is(claims['email'], 'alice@corp.example')
@@ -181,7 +188,7 @@ test('both providers give their tokens, and the gateway’s one token reaches bo
 })
 
 test('no log of a pod has a secret', () => {
-  const [pod] = podsOf(NAMESPACE, 'VirtualMCPServer', NAME)
+  const [pod] = listPods(NAMESPACE, 'VirtualMCPServer', NAME)
   const log = kubectl(['logs', pod?.metadata.name as string, '--namespace', NAMESPACE, '--all-containers'])
   for (const secret of [keycloak.client.secret, keycloak.user.password, code.client.secret])
     assert.not.ok(log.includes(secret))

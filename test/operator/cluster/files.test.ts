@@ -11,13 +11,13 @@ const group = (name: string, rest = 'spec: {}') =>
 const server = (name: string, spec: string) =>
   `apiVersion: portico.dev/v1beta1\nkind: MCPServer\nmetadata:\n  name: ${name}\nspec:\n  image: someone/server\n  transport: streamable-http\n${spec}`
 
-const told = (findings: readonly ManifestFinding[], folder: string) =>
+const listFindings = (findings: readonly ManifestFinding[], folder: string) =>
   findings.map(
     ({ severity, reason, file, line, pointer }) =>
       `${file.slice(folder.length + 1)}:${line} ${severity} ${reason}${pointer ? ` ${pointer}` : ''}`,
   )
 
-const namesOf = (set: ReturnType<typeof readManifests>) =>
+const listNames = (set: ReturnType<typeof readManifests>) =>
   set.manifests.map(({ id }) => `${id.kind} ${id.namespace}/${id.name}`)
 
 test('files of a folder and below are read in order of name, with several documents each, and JSON', () => {
@@ -33,7 +33,7 @@ test('files of a folder and below are read in order of name, with several docume
   const set = readManifests([folder.path])
   assert.equal(set.findings, [])
   assert.equal(
-    namesOf(set),
+    listNames(set),
     ['j', 'b', 'c', 'a'].map((name) => `MCPGroup default/${name}`),
   )
 })
@@ -54,7 +54,7 @@ test('scalars are read as kubectl reads them: YAML 1.1 booleans and octals, no b
   const set = readManifests([folder.path])
   const spec = set.manifests[0]?.object['spec']
   assert.equal(spec, { a: false, b: 511, c: '12:30', d: '2020-01-01', e: 'no', f: 1000, g: true })
-  assert.equal(told(set.findings, folder.path), [
+  assert.equal(listFindings(set.findings, folder.path), [
     'a.yaml:6 warning WordReadAsBoolean /spec/a',
     'a.yaml:12 warning WordReadAsBoolean /spec/g',
   ])
@@ -65,7 +65,7 @@ test('a wrong type says what YAML made of the word', () => {
     'a.yaml': server('a', '  env:\n    - name: A\n      value: no\n    - name: B\n      value: 1.10\n'),
   })
   const { findings } = checkManifests(readManifests([folder.path]))
-  assert.equal(told(findings, folder.path), [
+  assert.equal(listFindings(findings, folder.path), [
     'a.yaml:10 error SchemaInvalid /spec/env/0/value',
     'a.yaml:12 error SchemaInvalid /spec/env/1/value',
   ])
@@ -81,7 +81,7 @@ test('findings have the line of their subject, in a List and through an anchor t
   })
   const { findings } = checkManifests(readManifests([folder.path]))
   assert.not.match(findings.map(({ message }) => message).join(), 'without quotes')
-  assert.equal(told(findings, folder.path), [
+  assert.equal(listFindings(findings, folder.path), [
     'list.yaml:9 error SchemaInvalid /spec/bogus',
     'server.yaml:8 error SchemaInvalid /spec/mcpPort',
     'server.yaml:9 error SchemaInvalid /spec/proxyPort',
@@ -168,7 +168,7 @@ const wrong: readonly (readonly [title: string, text: string, ...expected: strin
 for (const [title, text, ...expected] of wrong) {
   test(`wrong input: ${title}`, () => {
     using folder = temporaryFolder({ 'a.yaml': text })
-    assert.equal(told(readManifests([folder.path]).findings, folder.path), expected)
+    assert.equal(listFindings(readManifests([folder.path]).findings, folder.path), expected)
   })
 }
 
@@ -264,10 +264,10 @@ test('of manifests of two groups the rarer is reported; a chosen group ignores t
   using folder = temporaryFolder({ 'a.yaml': mixed })
   const set = readManifests([folder.path])
   assert.is(set.group, 'portico.dev')
-  assert.equal(told(set.findings, folder.path), ['a.yaml:13 error GroupsDiffer /apiVersion'])
+  assert.equal(listFindings(set.findings, folder.path), ['a.yaml:13 error GroupsDiffer /apiVersion'])
   const chosen = readManifests([folder.path], 'mcp.example.com')
-  assert.equal(namesOf(chosen), ['MCPGroup default/c'])
-  assert.equal(told(chosen.findings, folder.path), [
+  assert.equal(listNames(chosen), ['MCPGroup default/c'])
+  assert.equal(listFindings(chosen.findings, folder.path), [
     'a.yaml:1 note Ignored /apiVersion',
     'a.yaml:7 note Ignored /apiVersion',
   ])
@@ -302,7 +302,7 @@ test('missing paths, empty folders and files that are no text are findings', () 
 test('a file that is too large is not read', () => {
   using folder = temporaryFolder({ 'a.yaml': '#'.repeat(16 * 1024 * 1024 + 1) })
   const { findings } = readManifests([folder.path])
-  assert.equal(told(findings, folder.path), ['a.yaml:1 error FileUnreadable'])
+  assert.equal(listFindings(findings, folder.path), ['a.yaml:1 error FileUnreadable'])
   assert.match(findings[0]?.message ?? '', 'at most 16777216 are read')
 })
 

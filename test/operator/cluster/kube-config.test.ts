@@ -14,22 +14,22 @@ import { PooledKubeConfig } from '../../../operator/cluster/kubernetes/kube-conf
 class CountedKubeConfig extends PooledKubeConfig {
   built = 0
 
-  override createDispatcherOptions(...given: Parameters<PooledKubeConfig['createDispatcherOptions']>) {
+  override createDispatcherOptions(...args: Parameters<PooledKubeConfig['createDispatcherOptions']>) {
     this.built++
-    return super.createDispatcherOptions(...given)
+    return super.createDispatcherOptions(...args)
   }
 }
 
 /** A request that waits for its credential. */
-interface Held {
+interface PendingLoad {
   /** Lets the request continue, with a client certificate if one is named. */
   go(cert?: string): void
 }
 
 /** Returns a kubeconfig whose CA `load` changes. While `waits` is true, new requests are held. */
-function setUp(given: Partial<Cluster> = {}) {
+function setUp(settings: Partial<Cluster> = {}) {
   const config = new CountedKubeConfig()
-  const held: Held[] = []
+  const pending: PendingLoad[] = []
   const state = { waits: false, cert: 'first' }
   config.addAuthenticator({
     isAuthProvider: () => true,
@@ -37,7 +37,7 @@ function setUp(given: Partial<Cluster> = {}) {
       options.cert = state.cert
       if (!state.waits) return
       const { promise, resolve } = Promise.withResolvers<string>()
-      held.push({ go: (cert = state.cert) => resolve(cert) })
+      pending.push({ go: (cert = state.cert) => resolve(cert) })
       options.cert = await promise
     },
   })
@@ -46,7 +46,7 @@ function setUp(given: Partial<Cluster> = {}) {
     server: 'https://127.0.0.1:1',
     caData,
     skipTLSVerify: false,
-    ...given,
+    ...settings,
   })
   const load = (ca: string) => config.loadFromClusterAndUser(cluster(btoa(ca)), { name: 'u', token: 't' })
   const dispatcher = async () => {
@@ -56,7 +56,7 @@ function setUp(given: Partial<Cluster> = {}) {
     return context.getDispatcher()
   }
   load('one')
-  return { config, load, dispatcher, held, state }
+  return { config, load, dispatcher, pending, state }
 }
 
 test('all requests go over one pool, those that are the first together too', async () => {
@@ -89,28 +89,28 @@ test('another CA has a pool of its own', async () => {
 })
 
 /** Returns every order of the given items. */
-function ordersOf<T>(things: readonly T[]): readonly (readonly T[])[] {
+function listOrders<T>(things: readonly T[]): readonly (readonly T[])[] {
   if (things.length < 2) return [things]
-  return things.flatMap((one, index) => ordersOf(things.toSpliced(index, 1)).map((rest) => [one, ...rest]))
+  return things.flatMap((one, index) => listOrders(things.toSpliced(index, 1)).map((rest) => [one, ...rest]))
 }
 
-const ORDERS = ordersOf([0, 1, 2, 3])
+const ORDERS = listOrders([0, 1, 2, 3])
 
 for (const [how, between] of [
   ['together', () => Promise.resolve()],
   ['one behind the other', () => setImmediate()],
 ] as const) {
-  test(`a CA that changes while requests start, which go on ${how}, in any order: each has a pool`, async () => {
+  test(`a CA that changes while requests start, which continue ${how}, in any order: each has a pool`, async () => {
     for (const order of ORDERS) {
-      const { config, load, dispatcher, held, state } = setUp()
+      const { config, load, dispatcher, pending, state } = setUp()
       const old = await dispatcher()
       state.waits = true
       const starting = [dispatcher(), dispatcher()]
       load('two')
       starting.push(dispatcher(), dispatcher())
-      assert.is(held.length, 4)
+      assert.is(pending.length, 4)
       for (const index of order) {
-        held[index]?.go()
+        pending[index]?.go()
         await between()
       }
       const [before, beforeToo, after, afterToo] = await Promise.all(starting)
@@ -130,11 +130,11 @@ test('of two requests the first gets the newer client certificate: both have a p
     [0, 1],
     [1, 0],
   ]) {
-    const { config, dispatcher, held, state } = setUp()
+    const { config, dispatcher, pending, state } = setUp()
     const old = await dispatcher()
     state.waits = true
     const starting = [dispatcher(), dispatcher()]
-    for (const index of order) held[index]?.go(index === 0 ? 'second' : 'first')
+    for (const index of order) pending[index]?.go(index === 0 ? 'second' : 'first')
     const [newer, older] = await Promise.all(starting)
     assert.ok(newer)
     assert.is.not(newer, old)
@@ -153,14 +153,14 @@ test('a request that got a pool just before its replacement is answered', async 
       [1, 0],
     ]) {
       // Without verification a server may speak plain HTTP; a change of its CA still counts.
-      const { config, load, held, state } = setUp({ server: `http://127.0.0.1:${port}`, skipTLSVerify: true })
+      const { config, load, pending, state } = setUp({ server: `http://127.0.0.1:${port}`, skipTLSVerify: true })
       const api = new ApiServer(config, 'test')
       await api.request('GET', '/api')
       state.waits = true
       const before = api.request('GET', '/api')
       load('two')
       const after = api.request('GET', '/api')
-      for (const index of order) held[index]?.go()
+      for (const index of order) pending[index]?.go()
       assert.equal(await Promise.all([before, after]), [{}, {}])
       await config.closePool()
     }

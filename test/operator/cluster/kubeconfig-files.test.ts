@@ -13,11 +13,11 @@ import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config
 import { createAuthority } from '../../support/network/certificates.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'portico-kubeconfig-'))
-const asked: { readonly path: string; readonly headers: IncomingHttpHeaders }[] = []
+const requests: { readonly path: string; readonly headers: IncomingHttpHeaders }[] = []
 let status = 200
 const authority = await createAuthority()
 const server = createServer({ cert: authority.cert, key: authority.key }, (request, response) => {
-  asked.push({ path: request.url ?? '', headers: request.headers })
+  requests.push({ path: request.url ?? '', headers: request.headers })
   response.writeHead(status).end('{}')
 }).listen(0, '127.0.0.1')
 await once(server, 'listening')
@@ -25,7 +25,7 @@ const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
 const { KUBECONFIG } = process.env
 
 test.before.each(() => {
-  asked.length = 0
+  requests.length = 0
   status = 200
 })
 test.after(async () => {
@@ -70,10 +70,10 @@ async function headersBy(file: string | undefined, between: () => void = () => u
   between()
   await api.request('GET', '/api')
   await config.closePool()
-  return asked.map(({ headers }) => headers)
+  return requests.map(({ headers }) => headers)
 }
 
-test('a token file is relative to the kubeconfig, wins over a token, and is read anew as it changes', async () => {
+test('a token file is relative to the kubeconfig, wins over a token, and is read again as it changes', async () => {
   const file = withUser('token-file', { token: 'other', tokenFile: 'secrets/token' })
   const token = join(folder, 'token-file', 'secrets', 'token')
   mkdirSync(join(token, '..'))
@@ -114,9 +114,9 @@ test('of several files the first wins each entry and the current context; a miss
   })
   const third = write('third', { 'current-context': 'there' })
   process.env['KUBECONFIG'] = ['', join(folder, 'none'), first, second, third, second].join(':')
-  const told: string[] = []
-  const config = loadKubeConfig(undefined, { tell: (text) => told.push(text) })
-  assert.equal(told, [`KUBECONFIG names ${join(folder, 'none')}, which does not exist: it is ignored`])
+  const warnings: string[] = []
+  const config = loadKubeConfig(undefined, { tell: (text) => warnings.push(text) })
+  assert.equal(warnings, [`KUBECONFIG names ${join(folder, 'none')}, which does not exist: it is ignored`])
   assert.is(config.getCurrentContext(), 'here')
   assert.is(config.getContextObject('here')?.namespace, 'of-second')
   assert.is(config.getCurrentCluster()?.server, url)
@@ -179,7 +179,7 @@ test('a plugin is relative to the kubeconfig, gets the cluster, and runs once, a
       },
     },
   })
-  asked.length = 0
+  requests.length = 0
   status = 401
   assert.equal(await tokens(() => (status = 200)), ['Bearer red-arg-2', 'Bearer red-arg-3'])
 })
@@ -206,7 +206,7 @@ for (const { name, exec, message } of [
     const config = loadKubeConfig(file)
     const error = await new ApiServer(config, 'test').request('GET', '/api').catch((error: Error) => error)
     assert.match((error as Error).message, message)
-    assert.equal(asked, [])
+    assert.equal(requests, [])
   })
 
 test('impersonation headers are sent completely', async () => {

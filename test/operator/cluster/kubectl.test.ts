@@ -31,8 +31,8 @@ let authority: Authority
 /** Another CA, whose client certificates the server requests but nobody trusts. */
 let stranger: Authority
 
-/** What a request revealed about its client. */
-interface Asked {
+/** The facts that a request reveals about its client. */
+interface ReceivedRequest {
   readonly at: string
   readonly method: string
   readonly path: string
@@ -45,7 +45,7 @@ interface Asked {
   readonly byProxy: boolean
 }
 
-const asked: Asked[] = []
+const requests: ReceivedRequest[] = []
 /** Local ports of the connections that the proxy has made. */
 const proxied = new Set<number | undefined>()
 const ports = { https: 0, http: 0, proxy: 0 }
@@ -54,7 +54,7 @@ function note(at: string): (request: IncomingMessage, response: ServerResponse) 
   return (request, response) => {
     const socket = request.socket as TLSSocket
     const impersonate = Object.entries(request.headers).filter(([header]) => header.startsWith('impersonate-'))
-    asked.push({
+    requests.push({
       at,
       method: request.method ?? '',
       path: (request.url ?? '').replace(/\?.*/, ''),
@@ -131,13 +131,13 @@ const pair = (one: Authority) => ({
   'client-certificate-data': base64(one.cert),
   'client-key-data': base64(one.key),
 })
-const one = (kind: string, name: string, fields: Fields) => ({ name, [kind]: fields })
+const buildEntry = (kind: string, name: string, fields: Fields) => ({ name, [kind]: fields })
 const content = (cluster: Fields, user: Fields | undefined, more: Fields = {}) => ({
   apiVersion: 'v1',
   kind: 'Config',
-  clusters: [one('cluster', 'c', cluster)],
-  users: user === undefined ? [] : [one('user', 'u', user)],
-  contexts: [one('context', 'here', { cluster: 'c', ...(user === undefined ? {} : { user: 'u' }) })],
+  clusters: [buildEntry('cluster', 'c', cluster)],
+  users: user === undefined ? [] : [buildEntry('user', 'u', user)],
+  contexts: [buildEntry('context', 'here', { cluster: 'c', ...(user === undefined ? {} : { user: 'u' }) })],
   'current-context': 'here',
   ...more,
 })
@@ -337,10 +337,10 @@ const readers: Readonly<Record<string, Reader>> = {
   async cli(config, { files, context }) {
     const named = files === undefined ? [`--kubeconfig=${config}`] : []
     const command = { name: 'test', synopsis: '', about: '', options: clusterOptions, run: async () => 0 }
-    const given = readArguments(command, [...named, ...(context === undefined ? [] : [`--context=${context}`])])
-    if (given === 'help') throw new Error('help')
+    const args = readArguments(command, [...named, ...(context === undefined ? [] : [`--context=${context}`])])
+    if (args === 'help') throw new Error('help')
     const io = { env: {}, err: () => undefined } as unknown as Parameters<typeof inCluster>[1]
-    await inCluster(given, io, ({ api }) => api.request('GET', '/version'))
+    await inCluster(args, io, ({ api }) => api.request('GET', '/version'))
   },
 }
 
@@ -351,8 +351,8 @@ async function outcome(at: string, { isBare }: Form, ask: () => Promise<unknown>
     () => false,
   )
   const prefix = isBare === true ? '' : `/${at}`
-  const index = asked.findIndex(({ path }) => path.startsWith(isBare === true ? '/version' : `${prefix}/`))
-  const [found] = index === -1 ? [] : asked.splice(index, 1)
+  const index = requests.findIndex(({ path }) => path.startsWith(isBare === true ? '/version' : `${prefix}/`))
+  const [found] = index === -1 ? [] : requests.splice(index, 1)
   return isDone && found !== undefined ? { ...found, path: found.path.slice(prefix.length) } : 'refused'
 }
 
@@ -395,12 +395,12 @@ for (const [index, name] of names.entries())
       const form = (forms[name] as (at: string) => Form)(at)
       const config = write(at, at, form)
       if (form.files !== undefined) process.env['KUBECONFIG'] = config
-      const given = await outcome(at, form, () => read(config, form))
+      const result = await outcome(at, form, () => read(config, form))
       delete process.env['KUBECONFIG']
-      if (form.tolerated === undefined) assert.equal(given, expected, way)
+      if (form.tolerated === undefined) assert.equal(result, expected, way)
       else {
         assert.is(expected, 'refused')
-        assert.equal((given as Asked).at, 'https', form.tolerated)
+        assert.equal((result as ReceivedRequest).at, 'https', form.tolerated)
       }
     }
   })

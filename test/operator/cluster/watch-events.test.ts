@@ -20,23 +20,27 @@ async function namesIn(pieces: readonly string[]): Promise<string[]> {
   return names
 }
 
-const eventOf = (name: string) => `${JSON.stringify({ type: 'ADDED', object: { name } })}\n`
+const buildEvent = (name: string) => `${JSON.stringify({ type: 'ADDED', object: { name } })}\n`
 const inPieces = (text: string, size: number) => text.match(new RegExp(`[^]{1,${size}}`, 'g')) as string[]
 
 test('events come in pieces of any size, with empty lines between', async () => {
-  const text = `${eventOf('a')}\n\n${eventOf('b')}${eventOf('c')}`
+  const text = `${buildEvent('a')}\n\n${buildEvent('b')}${buildEvent('c')}`
   for (const size of [1, 2, 3, 7, 40, text.length])
     assert.equal(await namesIn(inPieces(text, size)), ['a', 'b', 'c'], `${size}`)
-  assert.equal(await namesIn([`${eventOf('a')}${eventOf('b').slice(0, 9)}`]), ['a'], 'what is cut off is no event')
+  assert.equal(
+    await namesIn([`${buildEvent('a')}${buildEvent('b').slice(0, 9)}`]),
+    ['a'],
+    'a part of a line is no event',
+  )
 })
 
 test('a large event is searched for its end once', async () => {
-  const text = eventOf('x'.repeat(1_000_000))
+  const text = buildEvent('x'.repeat(1_000_000))
   const { split } = String.prototype
   let searched = 0
-  String.prototype.split = function (this: string, ...given: unknown[]) {
+  String.prototype.split = function (this: string, ...args: unknown[]) {
     searched += this.length
-    return Reflect.apply(split, this, given)
+    return Reflect.apply(split, this, args)
   } as typeof split
   try {
     assert.is((await namesIn(inPieces(text, 16_384)))[0]?.length, 1_000_000)

@@ -7,7 +7,7 @@ import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
 /** Counts the calls; `after` runs an action and waits for the call that it causes. */
-function watching(paths: readonly string[], options: { quietMs?: number; pollMs?: number } = {}) {
+function startWatch(paths: readonly string[], options: { quietMs?: number; pollMs?: number } = {}) {
   let calls = 0
   const watch = watchManifests(paths, () => calls++, { pollMs: 3_600_000, ...options })
   return {
@@ -23,7 +23,7 @@ function watching(paths: readonly string[], options: { quietMs?: number; pollMs?
 
 test('edits in place, by renaming, in new folders below, removals: each is noticed', async () => {
   using folder = temporaryFolder({ 'a.yaml': 'a: 1' })
-  using watch = watching([folder.path])
+  using watch = startWatch([folder.path])
   await watch.after('an edit', () => folder.write('a.yaml', 'a: 2'))
   await watch.after('a rename over it', () => {
     const next = folder.write('a.yaml~', 'a: 3')
@@ -39,7 +39,7 @@ test('edits in place, by renaming, in new folders below, removals: each is notic
 
 test('a file that was named, whatever its ending, replaced by renaming', async () => {
   using folder = temporaryFolder({ 'all.manifest': 'a: 1' })
-  using watch = watching([join(folder.path, 'all.manifest')])
+  using watch = startWatch([join(folder.path, 'all.manifest')])
   for (const content of ['a: 2', 'a: 3']) {
     await watch.after('a rename over it', () =>
       renameSync(folder.write('next', content), join(folder.path, 'all.manifest')),
@@ -49,7 +49,7 @@ test('a file that was named, whatever its ending, replaced by renaming', async (
 
 test('a burst of edits is one change; other files are none', async () => {
   using folder = temporaryFolder({ 'a.yaml': 'a: 1' })
-  using watch = watching([folder.path], { quietMs: 200 })
+  using watch = startWatch([folder.path], { quietMs: 200 })
   await watch.after('the burst', () => {
     for (let edit = 0; edit < 20; edit++) folder.write('a.yaml', `a: ${edit}`)
     folder.write('notes.txt', 'x')
@@ -61,7 +61,7 @@ test('a burst of edits is one change; other files are none', async () => {
 test('a folder that went away and came back is noticed by polling', async () => {
   using folder = temporaryFolder({ 'manifests/a.yaml': 'a: 1' })
   const manifests = join(folder.path, 'manifests')
-  using watch = watching([manifests], { pollMs: 50 })
+  using watch = startWatch([manifests], { pollMs: 50 })
   await watch.after('its removal', () => rmSync(manifests, { recursive: true }))
   await watch.after('its return', () => folder.write('manifests/a.yaml', 'a: 2'))
   await watch.after('an edit', () => folder.write('manifests/a.yaml', 'a: 33'))

@@ -14,8 +14,8 @@ import { parseConsole } from '../../../console/config/console.ts'
 import { values } from '../../../operator/deploy/values.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { CHART, helm } from '../../cluster/support/helm.ts'
-import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
+import { unwrap } from '../../support/unwrap.ts'
 
 const DEPLOY = join(CHART, '../..')
 const home = mkdtempSync(join(realpathSync(tmpdir()), 'portico-helm-'))
@@ -31,16 +31,16 @@ const byName = (yaml: string): Record<string, Found> =>
       .sort(([one], [other]) => ((one as string) < (other as string) ? -1 : 1)),
   )
 
-function kustomized(folder: string): Record<string, Found> {
+function buildKustomize(folder: string): Record<string, Found> {
   const [program, ...leading] = kubernetes()('kubectl')
   return byName(execFileSync(program, [...leading, 'kustomize', folder], { encoding: 'utf8', maxBuffer: 1 << 26 }))
 }
 
-const template = (given: object, namespace = 'portico-system') =>
-  helm(home, ['template', 'portico', CHART, '--namespace', namespace, '--values', '-'], JSON.stringify(given))
+const template = (values: object, namespace = 'portico-system') =>
+  helm(home, ['template', 'portico', CHART, '--namespace', namespace, '--values', '-'], JSON.stringify(values))
 
-function templated(given: object, namespace?: string): Record<string, Found> {
-  const { status, stdout, stderr } = template(given, namespace)
+function renderChart(values: object, namespace?: string): Record<string, Found> {
+  const { status, stdout, stderr } = template(values, namespace)
   assert.is(status, 0, stderr)
   return byName(stdout)
 }
@@ -48,29 +48,29 @@ function templated(given: object, namespace?: string): Record<string, Found> {
 /** Leaves the CRDs out of tests that are not about them: they are megabytes, and reading them takes longest. */
 const crds = { install: false }
 
-const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
-  given(found[`Deployment ${namespace}/portico-operator`]).spec
-const argsOf = (found: Record<string, Found>, namespace?: string) =>
-  operatorOf(found, namespace).template.spec.containers[0].args.slice(2)
+const findOperator = (found: Record<string, Found>, namespace = 'portico-system') =>
+  unwrap(found[`Deployment ${namespace}/portico-operator`]).spec
+const readArgs = (found: Record<string, Found>, namespace?: string) =>
+  findOperator(found, namespace).template.spec.containers[0].args.slice(2)
 
 test('for all namespaces the chart equals the kustomize build, except the namespace', () => {
-  const { 'Namespace /portico-system': namespace, ...built } = kustomized(DEPLOY)
+  const { 'Namespace /portico-system': namespace, ...built } = buildKustomize(DEPLOY)
   assert.ok(namespace)
   assert.ok(Object.keys(built).length > 12)
-  assert.equal(templated({ crds: { keep: false } }), built)
+  assert.equal(renderChart({ crds: { keep: false } }), built)
 })
 
 test('for one namespace the chart equals the kustomize build, too', () => {
-  const given = { namespaces: ['portico-system'], crds: { install: false } }
-  assert.equal(templated(given), kustomized(join(DEPLOY, 'namespaced')))
+  const values = { namespaces: ['portico-system'], crds: { install: false } }
+  assert.equal(renderChart(values), buildKustomize(join(DEPLOY, 'namespaced')))
 })
 
 /** Renders the overlay of docs/install.md with the component for the admission webhook, over the given base. */
 const withAdmission = (base: string): Record<string, Found> =>
-  overlaid('components: [../operator/deploy/admission]\n', base)
+  renderOverlay('components: [../operator/deploy/admission]\n', base)
 
 /** Renders the overlay of docs/install.md that contains this text, over the given base instead of its own. */
-function overlaid(characters: string, base: string): Record<string, Found> {
+function renderOverlay(characters: string, base: string): Record<string, Found> {
   const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
   const overlay = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map(([, yaml = '']) => yaml)
   const [found = ''] = overlay.filter((yaml) => yaml.includes(characters))
@@ -83,26 +83,26 @@ function overlaid(characters: string, base: string): Record<string, Found> {
       relative(folder, join(DEPLOY, common ?? base)),
     ),
   )
-  return kustomized(folder)
+  return buildKustomize(folder)
 }
 
 test('with the admission webhook too, for all namespaces and for one', () => {
   const { 'Namespace /portico-system': _, ...built } = withAdmission('.')
   const admission = { enabled: true }
-  assert.equal(templated({ crds: { keep: false }, admission }), built)
-  const own = templated({ namespaces: ['portico-system'], crds: { install: false }, admission })
+  assert.equal(renderChart({ crds: { keep: false }, admission }), built)
+  const own = renderChart({ namespaces: ['portico-system'], crds: { install: false }, admission })
   assert.equal(own, withAdmission('namespaced'))
-  assert.equal(argsOf(own).slice(-2), ['--admission', 'portico-operator.portico-system'])
+  assert.equal(readArgs(own).slice(-2), ['--admission', 'portico-operator.portico-system'])
 })
 
 test('in another namespace kustomize equals Helm, except for cluster-wide names', () => {
-  const given = { namespaces: ['tools'], crds: { install: false }, admission: { enabled: true } }
-  const text = JSON.stringify(templated(given, 'tools')).replaceAll(
+  const values = { namespaces: ['tools'], crds: { install: false }, admission: { enabled: true } }
+  const text = JSON.stringify(renderChart(values, 'tools')).replaceAll(
     'portico-operator.tools',
     'portico-operator.portico-system',
   )
-  assert.equal(overlaid('namespace: tools\n', '.'), JSON.parse(text))
-  for (const [name, { metadata }] of Object.entries(overlaid('namespace: tools\n', '.')))
+  assert.equal(renderOverlay('namespace: tools\n', '.'), JSON.parse(text))
+  for (const [name, { metadata }] of Object.entries(renderOverlay('namespace: tools\n', '.')))
     assert.ok([undefined, 'tools'].includes(metadata.namespace), name)
 })
 
@@ -117,12 +117,12 @@ function withoutConfig(
 ): readonly [Record<string, Found>, object] {
   const configName = consoleConfigIn(found, namespace)
   const { [configName]: map, ...rest } = structuredClone(found)
-  const { template } = given(rest[`Deployment ${namespace}/portico-console`]).spec
+  const { template } = unwrap(rest[`Deployment ${namespace}/portico-console`]).spec
   Object.assign(template, { metadata: { labels: template.metadata.labels } })
   Object.assign(template.spec, {
     volumes: JSON.parse(JSON.stringify(template.spec).replace(/portico-console-\w+/g, 'portico-console')).volumes,
   })
-  return [rest, parse(String(given(map).data['console.yaml']))]
+  return [rest, parse(String(unwrap(map).data['console.yaml']))]
 }
 
 test('with the console too: a pod without token, an account without Role, and roles for viewers', () => {
@@ -131,13 +131,16 @@ test('with the console too: a pod without token, an account without Role, and ro
     ['.', { crds: { keep: false } }],
     ['namespaced', { namespaces: ['portico-system'], crds: { install: false } }],
   ] as const) {
-    const { 'Namespace /portico-system': _, ...built } = overlaid('components: [../operator/deploy/console]\n', base)
-    const [found, config] = withoutConfig(templated({ ...others, console: consoleOn }))
+    const { 'Namespace /portico-system': _, ...built } = renderOverlay(
+      'components: [../operator/deploy/console]\n',
+      base,
+    )
+    const [found, config] = withoutConfig(renderChart({ ...others, console: consoleOn }))
     const [other, otherConfig] = withoutConfig(built)
     assert.equal(found, other)
     assert.equal(config, otherConfig)
-    assert.equal(argsOf(found).slice(-2), ['--admin-from', '$(POD_NAMESPACE)/app.kubernetes.io/name=portico-console'])
-    const { spec } = given(found['Deployment portico-system/portico-console'])
+    assert.equal(readArgs(found).slice(-2), ['--admin-from', '$(POD_NAMESPACE)/app.kubernetes.io/name=portico-console'])
+    const { spec } = unwrap(found['Deployment portico-system/portico-console'])
     assert.is(spec.template.spec.automountServiceAccountToken, false)
     const bound = Object.values(found).flatMap(({ subjects = [] }) => subjects)
     assert.not(bound.some(({ name }: { name: string }) => name === 'portico-console'))
@@ -161,28 +164,28 @@ test('the console’s file is read by the console: the default, and what values 
     [{ config, replicas: 2, secretName: 'own' }, 'mcp.example.org', config],
   ] as const) {
     const values = { console: { enabled: true, viewerRoles: false, ...console }, apiGroup, crds: { install: false } }
-    const found = templated(values, 'tools')
-    const map = given(found[consoleConfigIn(found, 'tools')])
+    const found = renderChart(values, 'tools')
+    const map = unwrap(found[consoleConfigIn(found, 'tools')])
     const text = String(map.data['console.yaml'])
     const { publicUrl, login } = parseConsole(text)
     assert.is(publicUrl, expected.publicUrl)
     assert.equal(Object.keys(login), Object.keys(expected.login))
     assert.equal(parse(text), { apiGroup, ...expected })
-    const { spec } = given(found['Deployment tools/portico-console'])
+    const { spec } = unwrap(found['Deployment tools/portico-console'])
     assert.match(
       JSON.stringify(spec.template.spec),
       `"secretName":"${'secretName' in console ? 'own' : 'portico-console'}"`,
     )
     assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole /portico-viewer')))
   }
-  const hashOf = (config: object) =>
-    given(templated({ console: { enabled: true, config }, crds })['Deployment portico-system/portico-console']).spec
+  const computeHash = (config: object) =>
+    unwrap(renderChart({ console: { enabled: true, config }, crds })['Deployment portico-system/portico-console']).spec
       .template.metadata.annotations
-  assert.not.equal(hashOf(config), hashOf({ ...config, logLevel: 'debug' }))
+  assert.not.equal(computeHash(config), computeHash({ ...config, logLevel: 'debug' }))
 })
 
 test('the webhook is limited to the namespaces of its release, and named after it', () => {
-  const found = templated(
+  const found = renderChart(
     { namespaces: ['team-a', '123'], apiGroup: 'mcp.example.org', admission: { enabled: true }, crds },
     'ops',
   )
@@ -203,21 +206,21 @@ test('the webhook is limited to the namespaces of its release, and named after i
   )
 })
 
-test('the overlay in docs/install.md makes what the values beside it make', () => {
+test('the overlay in docs/install.md gives the same objects as the values beside it', () => {
   const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
-  const [overlay = '', given = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1])
+  const [overlay = '', valuesText = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1])
   const folder = mkdtempSync(join(home, 'overlay-'))
   writeFileSync(join(folder, 'kustomization.yaml'), overlay.replace('../operator/deploy', relative(folder, DEPLOY)))
-  const { 'Namespace /portico-system': _, ...built } = kustomized(folder)
-  assert.equal(argsOf(built), ['--api-group', 'portico.dev', '--admin-from=monitoring'])
-  const found = templated({ ...parse(given), crds: { keep: false } })
-  assert.equal(argsOf(found), ['--api-group', 'portico.dev', '--admin-from', 'monitoring'])
-  operatorOf(found).template.spec.containers[0].args = operatorOf(built).template.spec.containers[0].args
+  const { 'Namespace /portico-system': _, ...built } = buildKustomize(folder)
+  assert.equal(readArgs(built), ['--api-group', 'portico.dev', '--admin-from=monitoring'])
+  const found = renderChart({ ...parse(valuesText), crds: { keep: false } })
+  assert.equal(readArgs(found), ['--api-group', 'portico.dev', '--admin-from', 'monitoring'])
+  findOperator(found).template.spec.containers[0].args = findOperator(built).template.spec.containers[0].args
   assert.equal(found, built)
 })
 
 test('by default the CRDs stay when a release is uninstalled', () => {
-  for (const [name, one] of Object.entries(templated({}))) {
+  for (const [name, one] of Object.entries(renderChart({}))) {
     const isDefinition = name.startsWith('CustomResourceDefinition ')
     assert.is(one.metadata.annotations !== undefined, isDefinition, name)
     if (isDefinition) assert.equal(one.metadata.annotations, { 'helm.sh/resource-policy': 'keep' })
@@ -225,15 +228,15 @@ test('by default the CRDs stay when a release is uninstalled', () => {
 })
 
 test('the API group is a value, of everything', () => {
-  const found = templated({ apiGroup: 'mcp.example.org' })
+  const found = renderChart({ apiGroup: 'mcp.example.org' })
   assert.not.match(JSON.stringify(found), 'portico.dev')
   assert.is(found['CustomResourceDefinition /mcpservers.mcp.example.org']?.spec['group'], 'mcp.example.org')
-  assert.equal(argsOf(found), ['--api-group', 'mcp.example.org'])
+  assert.equal(readArgs(found), ['--api-group', 'mcp.example.org'])
   assert.equal(found['ClusterRole /portico-operator']?.rules[0].apiGroups, ['mcp.example.org'])
 })
 
 test('each of several namespaces has a Role, and there is no ClusterRole', () => {
-  const found = templated({ namespaces: ['team-a', '123'], crds }, 'ops')
+  const found = renderChart({ namespaces: ['team-a', '123'], crds }, 'ops')
   assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole')))
   for (const namespace of ['team-a', '123']) {
     assert.ok(found[`Role ${namespace}/portico-operator`])
@@ -241,14 +244,14 @@ test('each of several namespaces has a Role, and there is no ClusterRole', () =>
   }
   assert.not(found['Role ops/portico-operator'])
   assert.ok(found['Role ops/portico-operator-lease'])
-  const { args } = operatorOf(found, 'ops').template.spec.containers[0]
+  const { args } = findOperator(found, 'ops').template.spec.containers[0]
   assert.equal(args.slice(4), ['--namespace', 'team-a', '--namespace', '123'])
 })
 
 test('each value reaches its field', () => {
   const digest = `sha256:${'0'.repeat(64)}`
   const toleration = { key: 'dedicated', operator: 'Exists' }
-  const found = templated({
+  const found = renderChart({
     image: { repository: 'registry.example/portico', digest, pullPolicy: 'Always' },
     dataPlaneImage: 'registry.example/plane:2',
     imagePullSecrets: [{ name: 'pull' }],
@@ -270,12 +273,12 @@ test('each value reaches its field', () => {
     priorityClassName: 'system-cluster-critical',
     crds,
   })
-  const { replicas, template: pod } = operatorOf(found)
+  const { replicas, template: pod } = findOperator(found)
   const [container] = pod.spec.containers
   assert.is(replicas, 0)
   assert.is(container.image, `registry.example/portico@${digest}`)
   assert.is(container.imagePullPolicy, 'Always')
-  assert.equal(argsOf(found).slice(2), [
+  assert.equal(readArgs(found).slice(2), [
     '--image',
     'registry.example/plane:2',
     '--workers',
@@ -314,21 +317,21 @@ test('each value reaches its field', () => {
 })
 
 test('an installation with a name shares no object with one of another namespace', () => {
-  const given = { admission: { enabled: true }, console: { enabled: true }, crds: { install: false } }
-  const plain = templated(given, 'one')
+  const values = { admission: { enabled: true }, console: { enabled: true }, crds: { install: false } }
+  const plain = renderChart(values, 'one')
   for (const namespaces of [[], ['team']]) {
-    const named = templated({ ...given, namespaces, installation: 'blue' }, 'two')
+    const named = renderChart({ ...values, namespaces, installation: 'blue' }, 'two')
     assert.equal(
-      Object.keys(named).filter((name) => name in templated({ ...given, namespaces }, 'one')),
+      Object.keys(named).filter((name) => name in renderChart({ ...values, namespaces }, 'one')),
       [],
     )
-    assert.ok(argsOf(named, 'two').join(' ').includes('--installation blue'))
+    assert.ok(readArgs(named, 'two').join(' ').includes('--installation blue'))
     const { webhooks } = named['ValidatingWebhookConfiguration /portico-operator.two'] as Found
     const [expression] = webhooks[0].objectSelector.matchExpressions
     assert.equal(expression, { key: 'portico.dev/installation', operator: 'In', values: ['blue'] })
   }
   // The operator may grant only rights that it has itself.
-  const { rules } = templated({ ...given, installation: 'blue' }, 'two')[
+  const { rules } = renderChart({ ...values, installation: 'blue' }, 'two')[
     'ClusterRole /portico-operator-for-blue'
   ] as Found
   const own = rules.filter(({ resources }) => resources.includes('clusterroles'))
@@ -347,7 +350,7 @@ test('each value is in the defaults, in the schema and in the README, with the s
   for (const name of Object.keys(values)) assert.match(readme, new RegExp(`\\| \`${name}[.\`]`), name)
 })
 
-for (const [given, pointer] of [
+for (const [values, pointer] of [
   [{ replica: 1 }, /replica/],
   [{ replicas: '2' }, /replicas/],
   [{ replicas: -1 }, /replicas/],
@@ -372,8 +375,8 @@ for (const [given, pointer] of [
   [{ installation: 'blue', podTemplate: 'any' }, /namespaces/],
   [{ podLabels: { 'app.kubernetes.io/name': 'mine' } }, /'app\.kubernetes\.io\/name'/],
 ] as const) {
-  test(`refused: ${JSON.stringify(given)}`, () => {
-    const { status, stdout, stderr } = template(given)
+  test(`refused: ${JSON.stringify(values)}`, () => {
+    const { status, stdout, stderr } = template(values)
     assert.is.not(status, 0)
     assert.is(stdout, '')
     assert.match(stderr, pointer)
@@ -381,12 +384,12 @@ for (const [given, pointer] of [
 }
 
 test('helm lint has nothing to say, whatever is set', () => {
-  for (const given of [
+  for (const values of [
     {},
     { namespaces: ['a'], crds: { install: false }, replicas: 0, admission: { enabled: true } },
     { installation: 'blue', admission: { enabled: true }, console: { enabled: true } },
   ]) {
-    const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(given))
+    const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(values))
     assert.is(status, 0, `${stdout}${stderr}`)
     assert.not.match(stdout, /\[(WARNING|ERROR)\]/)
   }

@@ -156,7 +156,7 @@ test('no panel is empty, no rule reads a missing metric, and an alert fires', as
   await drive()
   for (const { what, query } of queries) await eventually(`${what}: ${query}`, async () => !(await isEmpty(query)))
   // A scrape that takes longer than one second is lost.
-  await eventually('scrapes go well', async () => (await server.errors()).length === 0)
+  await eventually('scrapes succeed', async () => (await server.errors()).length === 0)
 
   for (const { alert, expr } of ruleGroups.flatMap(({ rules }) => rules)) {
     await server.query(expr)

@@ -63,19 +63,19 @@ test('references follow generated names and prefixes', () => {
   const [program, ...leading] = kubernetes()('kubectl')
   const text = execFileSync(program, [...leading, 'kustomize', folder.path], { encoding: 'utf8' })
   const built = parseAllDocuments(text).map((document) => document.toJS())
-  const specOf = (kind: string) => built.find((one) => one.kind === kind)?.spec
-  const nameOf = (kind: string) => built.find((one) => one.kind === kind)?.metadata.name as string
-  const [secret, settings] = [nameOf('Secret'), nameOf('ConfigMap')]
+  const findSpec = (kind: string) => built.find((one) => one.kind === kind)?.spec
+  const findName = (kind: string) => built.find((one) => one.kind === kind)?.metadata.name as string
+  const [secret, settings] = [findName('Secret'), findName('ConfigMap')]
   assert.match(secret, /^team-client-[a-z0-9]{10}$/)
-  const server = specOf('MCPServer')
+  const server = findSpec('MCPServer')
   assert.equal(
     [server.groupRef.name, server.oidcConfigRef.name, server.secrets[0].name, server.serviceAccount],
     ['team-tools', 'team-corp', secret, 'team-crm'],
   )
   const { containers, volumes } = server.podTemplateSpec.spec
   assert.equal([containers[0].envFrom[0].configMapRef.name, volumes[0].secret.secretName], [settings, secret])
-  assert.is(specOf('MCPOIDCConfig').inline.clientSecretRef.name, secret)
-  const front = specOf('VirtualMCPServer')
+  assert.is(findSpec('MCPOIDCConfig').inline.clientSecretRef.name, secret)
+  const front = findSpec('VirtualMCPServer')
   assert.equal([front.groupRef.name, front.config.aggregation.tools[0].workload], ['team-tools', 'team-crm'])
 })
 

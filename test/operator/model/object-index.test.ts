@@ -74,7 +74,7 @@ test('references never leave a namespace', () => {
   assert.equal(index.list('Thing', 'a'), [])
 })
 
-test('lists are in order of name, and of namespace and kind where all are asked for', () => {
+test('lists are in order of name, and of namespace and kind if all are requested', () => {
   const index = createObjectIndex(kinds)
   for (const [kind, name, namespace] of [
     ['Thing', 'b', 'n'],

@@ -19,10 +19,10 @@ const backend = (name: string, rest: object = {}) => ({
 const statuses = (...answers: unknown[]) => reportedBackends(answers).map(({ name, status }) => `${name} ${status}`)
 
 test('a report has no times, no counts, and no old failure of a healthy backend', () => {
-  const told = reportedBackends([
+  const merged = reportedBackends([
     [backend('b', { lastError }), backend('a', { health: 'unhealthy', lastError, circuit: 'open' })],
   ])
-  assert.equal(told, [
+  assert.equal(merged, [
     {
       name: 'a',
       status: 'unavailable',
@@ -35,16 +35,16 @@ test('a report has no times, no counts, and no old failure of a healthy backend'
   const later = { latencyMs: 700, tools: 9, lastError: { ...lastError, at: 'later' } }
   assert.equal(
     reportedBackends([[backend('b', later), backend('a', { ...later, health: 'unhealthy', circuit: 'open' })]]),
-    told,
+    merged,
   )
 })
 
 test('of several pods the worst report counts, and a pod that has not checked yet does not count', () => {
-  const of = (health: string) => [backend('a', { health })]
-  assert.equal(statuses(of('healthy'), of('unhealthy'), of('degraded')), ['a unavailable'])
-  assert.equal(statuses(of('unauthenticated'), of('healthy')), ['a unauthenticated'])
-  assert.equal(statuses(of('unknown'), of('healthy')), ['a ready'])
-  assert.equal(statuses(of('unknown')), ['a unknown'])
+  const withHealth = (health: string) => [backend('a', { health })]
+  assert.equal(statuses(withHealth('healthy'), withHealth('unhealthy'), withHealth('degraded')), ['a unavailable'])
+  assert.equal(statuses(withHealth('unauthenticated'), withHealth('healthy')), ['a unauthenticated'])
+  assert.equal(statuses(withHealth('unknown'), withHealth('healthy')), ['a ready'])
+  assert.equal(statuses(withHealth('unknown')), ['a unknown'])
 })
 
 test('invalid reports are ignored, and valid ones have limits', () => {
@@ -55,8 +55,8 @@ test('invalid reports are ignored, and valid ones have limits', () => {
     revision: 'r'.repeat(9_000),
     lastError: { code: 'c', message: 'm\ud800'.repeat(9_000) },
   }
-  const [kept] = reportedBackends([[backend('a', most)]])
-  assert.equal([kept?.mcpRevision?.length, kept?.message?.length, kept?.message?.isWellFormed()], [32, 300, true])
+  const [merged] = reportedBackends([[backend('a', most)]])
+  assert.equal([merged?.mcpRevision?.length, merged?.message?.length, merged?.message?.isWellFormed()], [32, 300, true])
   const [secret] = reportedBackends([
     [
       backend('a', {
@@ -92,10 +92,10 @@ metadata: {name: all}
 observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1${observation}}
 `
 
-const planOf = (observation: string) => plansOfText(manifests(observation)).get('VirtualMCPServer/all')
+const buildPlan = (observation: string) => plansOfText(manifests(observation)).get('VirtualMCPServer/all')
 
 test('a ready gateway names its unavailable backends', () => {
-  const plan = planOf(
+  const plan = buildPlan(
     `, backends: [{name: gone, status: ready}, {name: one, status: ready, mcpRevision: "2026-07-28"}, {name: two, status: unavailable, message: "unreachable: ECONNREFUSED"}]`,
   )
   assert.is(
@@ -125,10 +125,13 @@ test('a ready gateway names its unavailable backends', () => {
 })
 
 test('before pods have reported there is no health of backends', () => {
-  const plan = planOf('')
+  const plan = buildPlan('')
   assert.is(condition(plan, 'BackendsHealthy'), undefined)
   assert.is(plan?.status['backendCount'], 2)
-  assert.is(condition(planOf(', backends: [{name: one, status: unknown}]'), 'BackendsHealthy'), 'True NoneUnavailable')
+  assert.is(
+    condition(buildPlan(', backends: [{name: one, status: unknown}]'), 'BackendsHealthy'),
+    'True NoneUnavailable',
+  )
 })
 
 test.run()

@@ -22,13 +22,13 @@ const waiting = { state: 'waiting', lastSuccess: null, servers: 0 }
 const states = (...answers: unknown[]) => reportedSources(answers).map(({ name, state }) => `${name} ${state}`)
 
 test('a report has no times, no number of attempts, and no running sync', () => {
-  const told = reportedSources([[source('b'), source('a', { error, attempts: 2, state: 'failed' })]])
-  assert.equal(told, [
+  const merged = reportedSources([[source('b'), source('a', { error, attempts: 2, state: 'failed' })]])
+  assert.equal(merged, [
     { name: 'a', state: 'Failed', servers: 3, skills: 1, leftOut: 0, error },
     { name: 'b', state: 'Synced', servers: 3, skills: 1, leftOut: 0 },
   ])
   const later = { lastAttempt: 'later', nextRun: null, state: 'running', attempts: 1 }
-  assert.equal(reportedSources([[source('b', later), source('a', { error, ...later, attempts: 3 })]]), told)
+  assert.equal(reportedSources([[source('b', later), source('a', { error, ...later, attempts: 3 })]]), merged)
 })
 
 test('before the first sync it waits', () => {

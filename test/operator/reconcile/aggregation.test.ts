@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
-const planOf = (config: string) =>
+const buildPlan = (config: string) =>
   plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -17,10 +17,10 @@ spec:
   config: ${config}
 `).get('VirtualMCPServer/gateway')
 
-const configOf = (config: string) => parse(configText(planOf(config))) as GatewayConfig
+const buildConfig = (config: string) => parse(configText(buildPlan(config))) as GatewayConfig
 
 test('priority, visibility and failure handling reach the gateway', () => {
-  const { aggregation, failureHandling } = configOf(`
+  const { aggregation, failureHandling } = buildConfig(`
     aggregation:
       conflictResolution: priority
       conflictResolutionConfig: {priorityOrder: [b, a]}
@@ -45,14 +45,14 @@ test('priority, visibility and failure handling reach the gateway', () => {
 })
 
 const clash = (strategy: string) =>
-  planOf(`
+  buildPlan(`
     aggregation:
       conflictResolution: ${strategy}
       tools:
         - {workload: a, overrides: {x: {name: search}}}
         - {workload: b, overrides: {y: {name: search}}}`)
 
-test('clashing names of overrides are a condition, and running pods are held', () => {
+test('clashing names of overrides are a condition, and running pods stay', () => {
   const plan = clash('manual')
   assert.is(
     condition(plan, 'Ready'),
@@ -83,7 +83,7 @@ test('other strategies resolve it themselves', () => {
 })
 
 test('a filtered tool clashes with nothing', () => {
-  const plan = planOf(`
+  const plan = buildPlan(`
     aggregation:
       conflictResolution: manual
       tools:
@@ -93,7 +93,7 @@ test('a filtered tool clashes with nothing', () => {
 })
 
 test('a priority without an order is refused', () => {
-  const plan = planOf('{aggregation: {conflictResolution: priority}}')
+  const plan = buildPlan('{aggregation: {conflictResolution: priority}}')
   assert.match(condition(plan, 'Valid') ?? '', 'priorityOrder is required')
 })
 

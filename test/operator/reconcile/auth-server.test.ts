@@ -62,19 +62,19 @@ const plansFor = (authServerConfig: object, spec: object = {}, more = ''): Plans
       more,
   )
 
-const told = (plans: Plans, type: string) => condition(plans.get('VirtualMCPServer/tools'), type)
+const readCondition = (plans: Plans, type: string) => condition(plans.get('VirtualMCPServer/tools'), type)
 const isHeld = (plans: Plans) => plans.get('VirtualMCPServer/tools')?.children === 'hold'
-const configOf = (plans: Plans) => parse(configText(plans.get('VirtualMCPServer/tools'))) as GatewayConfig
+const parseConfig = (plans: Plans) => parse(configText(plans.get('VirtualMCPServer/tools'))) as GatewayConfig
 
 test('without keys and storage it serves, and warns about the cost of a restart', () => {
   const plans = plansFor(settings())
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.equal(configOf(plans).authServer, {
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.equal(parseConfig(plans).authServer, {
     issuer: 'https://tools.example',
     upstreamProviders: [provider()],
   })
   assert.is(
-    told(plans, 'AuthServerWarning'),
+    readCondition(plans, 'AuthServerWarning'),
     'True NotPersistent: /spec/authServerConfig: signingKeySecretRefs is not set, hmacSecretRefs is not set, storage is memory: after a restart all users log in again',
   )
 })
@@ -83,31 +83,31 @@ test('empty lists of keys and secrets are as absent', () => {
   const empty = { ...KEPT, signingKeySecretRefs: [], hmacSecretRefs: [] }
   const lost = 'signingKeySecretRefs is not set, hmacSecretRefs is not set'
   const plans = plansFor(settings(empty))
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.match(told(plans, 'AuthServerWarning') ?? '', `True NotPersistent: /spec/authServerConfig: ${lost}:`)
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.match(readCondition(plans, 'AuthServerWarning') ?? '', `True NotPersistent: /spec/authServerConfig: ${lost}:`)
   assert.match(
-    told(plansFor(settings(empty), { replicas: 2 }), 'Valid') ?? '',
+    readCondition(plansFor(settings(empty), { replicas: 2 }), 'Valid') ?? '',
     `False AuthServerNotShared: /spec/replicas`,
   )
 })
 
 test('with both there is no warning, and several replicas are one server', () => {
   const plans = plansFor(settings(KEPT), { replicas: 3 })
-  assert.is(told(plans, 'AuthServerWarning'), undefined)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { authServer } = configOf(plans)
+  assert.is(readCondition(plans, 'AuthServerWarning'), undefined)
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { authServer } = parseConfig(plans)
   assert.equal(authServer?.signingKeyFiles, ['../secrets/keys/signing.pem'])
   assert.equal(authServer?.hmacSecretFiles, ['../secrets/keys/hmac'])
   assert.is(authServer?.storage?.keyPrefix, 'portico:{VirtualMCPServer/default/tools}:')
 })
 
 for (const missing of Object.keys(KEPT))
-  test(`several replicas without ${missing} are held`, () => {
+  test(`several replicas without ${missing} keep the running pods`, () => {
     const { [missing as keyof typeof KEPT]: _, ...others } = KEPT
     const plans = plansFor(settings(others), { replicas: 2 })
     const [what] = missing === 'storage' ? ['storage is memory'] : [`${missing} is not set`]
     assert.is(
-      told(plans, 'Valid'),
+      readCondition(plans, 'Valid'),
       `False AuthServerNotShared: /spec/replicas must not be above 1: each pod would be an authorization server of its own (${what})`,
     )
     assert.ok(isHeld(plans))
@@ -128,22 +128,22 @@ const USER_INFO = { userInfo: { endpointUrl: 'https://api.example/user', fieldMa
 test('OAuth 2 providers are served, with a warning if none identifies users', () => {
   const ref = { name: 'keys', key: 'hmac' }
   const plans = plansFor(settings({ upstreamProviders: [oauth2({ ...USER_INFO, clientSecretRef: ref })] }))
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.is(told(plans, 'IdentitySynthesized'), undefined)
-  assert.equal(configOf(plans).authServer?.upstreamProviders, [
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.is(readCondition(plans, 'IdentitySynthesized'), undefined)
+  assert.equal(parseConfig(plans).authServer?.upstreamProviders, [
     oauth2({ ...USER_INFO, clientSecretFile: '../secrets/keys/hmac' }),
   ])
   const upstreamProviders = [oauth2(), provider()]
   assert.is(
-    told(plansFor(settings({ upstreamProviders })), 'IdentitySynthesized'),
+    readCondition(plansFor(settings({ upstreamProviders })), 'IdentitySynthesized'),
     'True NoIdentity: /spec/authServerConfig: the provider "code" has neither userInfo nor identityFromToken: each login counts as a new user and is asked for consent: set one of the two',
   )
   const named = plansFor(settings({ upstreamProviders, primaryUpstreamProvider: 'corp' }))
-  assert.is(told(named, 'IdentitySynthesized'), undefined)
-  assert.is(configOf(named).authServer?.primaryUpstreamProvider, 'corp')
+  assert.is(readCondition(named, 'IdentitySynthesized'), undefined)
+  assert.is(parseConfig(named).authServer?.primaryUpstreamProvider, 'corp')
   const invalid = plansFor(settings({ upstreamProviders }), { replicas: 2 })
-  assert.match(told(invalid, 'Valid') ?? '', 'False AuthServerNotShared')
-  assert.match(told(invalid, 'IdentitySynthesized') ?? '', 'True NoIdentity')
+  assert.match(readCondition(invalid, 'Valid') ?? '', 'False AuthServerNotShared')
+  assert.match(readCondition(invalid, 'IdentitySynthesized') ?? '', 'True NoIdentity')
 })
 
 test('a client that is to be registered needs no id, and its token comes from a Secret', () => {
@@ -159,8 +159,8 @@ test('a client that is to be registered needs no id, and its token comes from a 
       }),
     )
   const found = registering({ initialAccessTokenRef: { name: 'keys', key: 'hmac' } })
-  assert.is(told(found, 'Valid'), 'True ConfigValid')
-  assert.equal(configOf(found).authServer?.upstreamProviders[0]?.oauth2Config?.dcrConfig, {
+  assert.is(readCondition(found, 'Valid'), 'True ConfigValid')
+  assert.equal(parseConfig(found).authServer?.upstreamProviders[0]?.oauth2Config?.dcrConfig, {
     ...dcrConfig,
     initialAccessTokenFile: '../secrets/keys/hmac',
   })
@@ -176,7 +176,7 @@ test('invalid settings of a provider are reported at their field', () => {
     [provider({}, { redirectUri: 'https://x.example/elsewhere' }), 'oidcConfig/redirectUri its path must end'],
   ] as const) {
     const plans = plansFor(settings({ upstreamProviders: [upstreamProvider] }))
-    assert.match(told(plans, 'Valid') ?? '', `/spec/authServerConfig/upstreamProviders/0/${text}`)
+    assert.match(readCondition(plans, 'Valid') ?? '', `/spec/authServerConfig/upstreamProviders/0/${text}`)
     assert.ok(isHeld(plans))
   }
 })
@@ -185,15 +185,15 @@ test('a warning covers pods that an autoscaler scales', () => {
   const seen =
     '---\nkind: Observation\nmetadata: {name: tools}\nobservation: {kind: VirtualMCPServer, replicas: 3, readyReplicas: 3}\n'
   const plans = plansFor(settings(), {}, seen)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.match(told(plans, 'AuthServerWarning') ?? '', 'each of 3 pods has logins of its own')
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.match(readCondition(plans, 'AuthServerWarning') ?? '', 'each of 3 pods has logins of its own')
 })
 
 test('its issuer must equal that of the MCPOIDCConfig', () => {
   const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'other' } }
   const plans = plansFor(settings(), { incomingAuth })
   assert.is(
-    told(plans, 'Valid'),
+    readCondition(plans, 'Valid'),
     'False IssuerMismatch: /spec/authServerConfig/issuer: the issuer https://tools.example must equal that of MCPOIDCConfig "other", which verifies its tokens: there it is https://idp.example',
   )
   assert.ok(isHeld(plans))
@@ -204,7 +204,7 @@ test('its own issuer may have a private address, since nothing is called there',
   const own = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'near' } }
   const config = `---\nkind: MCPOIDCConfig\nmetadata: {name: near}\nspec: {type: inline, inline: {issuer: "${issuer}"}}\n`
   const plans = plansFor(settings({ issuer }), { incomingAuth: own }, config)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
   assert.is(condition(plans.get('MCPOIDCConfig/near'), 'Valid'), 'True ConfigValid')
 
   const other = `---\nkind: MCPServer\nmetadata: {name: other}\nspec: {image: x, transport: streamable-http, oidcConfigRef: {name: near, audience: a}}\n`
@@ -237,21 +237,21 @@ spec: {image: x, transport: streamable-http, oidcConfigRef: {name: own, audience
   const plans = plansOfText(
     gateway + WORLD.replace(/---\nkind: MCPOIDCConfig\nmetadata: {name: own}\n.*\n/, '') + config,
   )
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { oidc } = configOf(plans).incomingAuth
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { oidc } = parseConfig(plans).incomingAuth
   assert.equal(oidc, { issuer: 'https://tools.example', audience: 'tools' })
   assert.match(
-    told(plans, 'SettingsWarning') ?? '',
+    readCondition(plans, 'SettingsWarning') ?? '',
     'True NoEffect: /spec/incomingAuth/oidcConfigRef: MCPOIDCConfig "own": /spec/inline/jwksUrl has no effect here',
   )
-  assert.match(told(plans, 'SettingsWarning') ?? '', '/spec/inline/clientSecretRef has no effect here')
+  assert.match(readCondition(plans, 'SettingsWarning') ?? '', '/spec/inline/clientSecretRef has no effect here')
   const other = parse(configText(plans.get('MCPServer/other'))) as GatewayConfig
   assert.is(other.incomingAuth.oidc?.introspection?.clientId, 'c')
 })
 
 test('an audience is mandatory', () => {
   const plans = plansFor(settings(), { incomingAuth: { type: 'oidc', oidcConfigRef: { name: 'own' } } })
-  assert.match(told(plans, 'Valid') ?? '', /^False AudienceMissing/)
+  assert.match(readCondition(plans, 'Valid') ?? '', /^False AudienceMissing/)
 })
 
 test('a missing Secret or key is named', () => {
@@ -259,7 +259,7 @@ test('a missing Secret or key is named', () => {
   const plans = plansFor(
     settings({ ...KEPT, hmacSecretRefs: [{ name: 'keys', key: 'lost' }], upstreamProviders: [provider({}, oidc)] }),
   )
-  const message = told(plans, 'ReferencesResolved') ?? ''
+  const message = readCondition(plans, 'ReferencesResolved') ?? ''
   assert.match(message, 'Secret "keys" has no key "lost"')
   assert.match(message, 'Secret "client" is missing')
   assert.ok(isHeld(plans))
@@ -272,7 +272,7 @@ test('findings of the data plane are reported at the fields of the object', () =
       upstreamProviders: [provider({}, { issuerUrl: 'http://10.0.0.1' })],
     }),
   )
-  const message = told(plans, 'Valid') ?? ''
+  const message = readCondition(plans, 'Valid') ?? ''
   assert.match(message, '/spec/authServerConfig/tokenLifespans/accessTokenLifespan must be from 1m to 24h')
   assert.match(
     message,
@@ -292,10 +292,10 @@ metadata: {name: ${name}}
 spec: {type: upstreamInject, upstreamInject: {providerName: ${providerName}}}
 `
   const plans = plansFor(settings(), {}, member('right', 'corp') + member('wrong', 'cor'))
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.match(told(plans, 'BackendsReady') ?? '', 'authServerConfig has no upstream provider "cor"')
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.match(readCondition(plans, 'BackendsReady') ?? '', 'authServerConfig has no upstream provider "cor"')
   assert.equal(
-    configOf(plans).backends.map(({ name }) => name),
+    parseConfig(plans).backends.map(({ name }) => name),
     ['right'],
   )
 })
@@ -320,8 +320,8 @@ test('clients that exchange tokens get their secrets as files, and issuers keep 
   const cimd = { enabled: true, cacheMaxSize: 5 }
   const spec = settings({ cimd, delegateClients: [{ ...agent, clientSecretRef }], trustedIssuers: [trusted] })
   const plans = plansFor(spec)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { delegateClients: [client] = [], trustedIssuers, cimd: documents } = configOf(plans).authServer ?? {}
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { delegateClients: [client] = [], trustedIssuers, cimd: documents } = parseConfig(plans).authServer ?? {}
   assert.match(client?.clientSecretFile ?? '', /keys.*hmac$/)
   assert.equal({ ...client, clientSecretFile: '' }, { ...agent, clientSecretFile: '' })
   assert.equal(trustedIssuers, [trusted])
@@ -330,7 +330,10 @@ test('clients that exchange tokens get their secrets as files, and issuers keep 
   assert.ok(isHeld(plansFor(settings({ delegateClients: missing }))))
   // A configuration that the data plane would refuse is not rendered.
   const unknown = [{ ...trusted, allowedDelegateClients: ['nobody'] }]
-  assert.match(told(plansFor(settings({ trustedIssuers: unknown })), 'Valid') ?? '', /must name one of delegateClients/)
+  assert.match(
+    readCondition(plansFor(settings({ trustedIssuers: unknown })), 'Valid') ?? '',
+    /must name one of delegateClients/,
+  )
 })
 
 test('grants in their own form get their files, and no provider is needed beside them', () => {
@@ -361,8 +364,8 @@ test('grants in their own form get their files, and no provider is needed beside
     },
   }
   const plans = plansFor(spec, {}, ca)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { upstreamProviders, trustedIssuers, inboundGrants } = configOf(plans).authServer ?? {}
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { upstreamProviders, trustedIssuers, inboundGrants } = parseConfig(plans).authServer ?? {}
   assert.equal(upstreamProviders, [])
   assert.match(trustedIssuers?.[0]?.caBundleFile ?? '', /ca\.crt$/)
   assert.match(inboundGrants?.tokenExchange?.delegateClients?.[0]?.clientSecretFile ?? '', /keys.*hmac$/)
@@ -378,20 +381,20 @@ test('machines get their secrets and keys as files, and a missing one holds the 
   const withClients = (...clients: object[]) => settings({ inboundGrants: { clientCredentials: { clients } } })
   const robot = `---\nkind: ConfigMap\nmetadata: {name: robot}\ndata: {jwks.json: '{"keys": []}'}\n`
   const plans = plansFor(withClients(secret, keys, url), {}, robot)
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const [job, inMap, far] = configOf(plans).authServer?.inboundGrants?.clientCredentials?.clients ?? []
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const [job, inMap, remote] = parseConfig(plans).authServer?.inboundGrants?.clientCredentials?.clients ?? []
   assert.match(job?.clientSecretFile ?? '', /keys.*hmac$/)
   assert.match(inMap?.jwksFile ?? '', /robot.*jwks\.json$/)
   assert.equal({ ...job, clientSecretFile: '' }, { clientId: 'job', clientSecretFile: '', ...rights })
   assert.equal({ ...inMap, jwksFile: '' }, { clientId: 'robot', jwksFile: '', ...rights })
-  assert.equal(far, url)
+  assert.equal(remote, url)
   const missing = plansFor(withClients(keys))
   assert.ok(isHeld(missing))
-  assert.is(told(missing, 'Valid'), 'True ConfigValid')
-  assert.match(told(missing, 'ReferencesResolved') ?? '', 'ConfigMapNotFound')
+  assert.is(readCondition(missing, 'Valid'), 'True ConfigValid')
+  assert.match(readCondition(missing, 'ReferencesResolved') ?? '', 'ConfigMapNotFound')
   const delegate = { clientId: 'job', clientSecretRef: { name: 'keys', key: 'hmac' }, audiences: ['x'], scopes: ['s'] }
   const twice = plansFor({ ...withClients(secret), delegateClients: [delegate] })
-  assert.match(told(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
+  assert.match(readCondition(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
 })
 
 test('workloads of SPIFFE authenticate by JWT, and unsupported methods are reported', () => {
@@ -420,9 +423,9 @@ test('workloads of SPIFFE authenticate by JWT, and unsupported methods are repor
       bundle,
     )
   const plans = withSpiffe()
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.is(told(plans, 'GrantsValid'), 'True GrantsValid')
-  const { spiffeTrustDomains, inboundGrants } = configOf(plans).authServer ?? {}
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  assert.is(readCondition(plans, 'GrantsValid'), 'True GrantsValid')
+  const { spiffeTrustDomains, inboundGrants } = parseConfig(plans).authServer ?? {}
   assert.match(spiffeTrustDomains?.[0]?.bundleSource.file ?? '', /bundle.*b\.json$/)
   assert.equal(inboundGrants?.spiffeClientAuth, [client])
   const both = { methods: ['spiffe_x509', 'spiffe_jwt'] }
@@ -434,12 +437,15 @@ test('workloads of SPIFFE authenticate by JWT, and unsupported methods are repor
       bundleSource: { type: 'bundle_endpoint', endpoint: { url: 'https://a.example', profile: 'https_spiffe' } },
     }),
   ]) {
-    assert.match(told(refused, 'GrantsValid') ?? '', /^False NotSupported/)
-    assert.match(told(refused, 'Valid') ?? '', /^False NotSupported/)
+    assert.match(readCondition(refused, 'GrantsValid') ?? '', /^False NotSupported/)
+    assert.match(readCondition(refused, 'Valid') ?? '', /^False NotSupported/)
     assert.ok(isHeld(refused))
   }
-  assert.match(told(withSpiffe({}, { principalPattern: 'spiffe://else.org/a' }), 'Valid') ?? '', /in the trust domain/)
-  assert.match(told(withSpiffe({}, both), 'Valid') ?? '', /NotSupported/)
+  assert.match(
+    readCondition(withSpiffe({}, { principalPattern: 'spiffe://else.org/a' }), 'Valid') ?? '',
+    /in the trust domain/,
+  )
+  assert.match(readCondition(withSpiffe({}, both), 'Valid') ?? '', /NotSupported/)
 })
 
 test('a rule that admits the ServiceAccount default without naming it is reported', () => {
@@ -473,11 +479,11 @@ test('a rule that admits the ServiceAccount default without naming it is reporte
   ]) {
     const plans = withRules({ subject: `${account}a:agent` }, rule)
     assert.match(
-      told(plans, 'GrantsValid') ?? '',
+      readCondition(plans, 'GrantsValid') ?? '',
       /^False BroadWorkload.*subjectRules\/1: the rule "r1"/,
       JSON.stringify(rule),
     )
-    assert.is(told(plans, 'Valid'), 'True ConfigValid')
+    assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
     assert.not.ok(isHeld(plans))
   }
   for (const rule of [
@@ -489,7 +495,7 @@ test('a rule that admits the ServiceAccount default without naming it is reporte
     { subject: `${account}a:*`, matcher: '!claims.sub.endsWith(":default")' },
     { matcher: 'claims.repository == "acme/site"' },
   ])
-    assert.is(told(withRules(rule), 'GrantsValid'), 'True GrantsValid', JSON.stringify(rule))
+    assert.is(readCondition(withRules(rule), 'GrantsValid'), 'True GrantsValid', JSON.stringify(rule))
 })
 
 test('keys of ServiceAccounts come from the API server, by the token of the pod', () => {
@@ -497,12 +503,12 @@ test('keys of ServiceAccounts come from the API server, by the token of the pod'
   const jwtBearerGrant = { ...ONCE, maxAssertionAge: '5m', subjectBindings }
   const trusted = { issuerUrl: 'https://kubernetes.default.svc', keySource: 'cluster', jwtBearerGrant }
   const plans = plansFor(settings({ trustedIssuers: [trusted] }))
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { trustedIssuers, cluster } = configOf(plans).authServer ?? {}
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { trustedIssuers, cluster } = parseConfig(plans).authServer ?? {}
   assert.equal(trustedIssuers, [trusted])
   assert.equal(cluster, { tokenFile: '../cluster/token', caFile: '../cluster/ca.crt' })
   const { keySource: _, ...found } = trusted
-  assert.is(configOf(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
+  assert.is(parseConfig(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
 })
 
 test('a backend that needs a login’s token is reported as unreachable for callers without one, until it needs none', () => {
@@ -525,21 +531,21 @@ spec: {type: upstreamInject, upstreamInject: {providerName: later}}
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectRules }
   const clients = [{ clientId: 'job', clientSecretRef: { name: 'keys', key: 'hmac' }, allowedResources: ['tools'] }]
   const byAssertion = { trustedIssuers: [{ issuerUrl: 'https://outside.example', jwtBearerGrant }] }
-  const of = (grants: object, more: object = {}, backends = backend) =>
+  const planWith = (grants: object, more: object = {}, backends = backend) =>
     plansFor(settings({ ...grants, upstreamProviders: [provider(), { ...later, ...more }] }), {}, backends)
   for (const grants of [byAssertion, { inboundGrants: { clientCredentials: { clients } } }]) {
-    const plans = of(grants)
+    const plans = planWith(grants)
     assert.match(
-      told(plans, 'GrantsValid') ?? '',
+      readCondition(plans, 'GrantsValid') ?? '',
       /^False LinksUnreachable: .*\/upstreamProviders\/1: tokens of this provider belong to logins.*"wiki"/,
     )
-    assert.is(told(plans, 'Valid'), 'True ConfigValid')
+    assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
     assert.not.ok(isHeld(plans))
-    assert.is(told(of(grants, { tokensPer: 'user' }), 'GrantsValid'), 'True GrantsValid')
-    assert.is(told(of(grants, {}, ''), 'GrantsValid'), 'True GrantsValid')
+    assert.is(readCondition(planWith(grants, { tokensPer: 'user' }), 'GrantsValid'), 'True GrantsValid')
+    assert.is(readCondition(planWith(grants, {}, ''), 'GrantsValid'), 'True GrantsValid')
   }
-  assert.is(told(of({}), 'GrantsValid'), undefined)
-  const { upstreamProviders = [] } = configOf(of(byAssertion, { tokensPer: 'user' })).authServer ?? {}
+  assert.is(readCondition(planWith({}), 'GrantsValid'), undefined)
+  const { upstreamProviders = [] } = parseConfig(planWith(byAssertion, { tokensPer: 'user' })).authServer ?? {}
   assert.equal(
     upstreamProviders.map(({ tokensPer }) => tokensPer),
     [undefined, 'user'],
@@ -548,18 +554,18 @@ spec: {type: upstreamInject, upstreamInject: {providerName: later}}
 
 test('a grant in both forms gets its own condition until one of them is removed', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] }
-  const of = (issuer: object) =>
+  const planWith = (issuer: object) =>
     plansFor(
       settings({
         trustedIssuers: [{ name: 'corp', issuerUrl: 'https://outside.example', ...issuer }],
         inboundGrants: { jwtBearer: {} },
       }),
     )
-  const plans = of({ jwtBearerGrant })
-  assert.match(told(plans, 'GrantsValid') ?? '', /^False GrantConflict: .*trustedIssuers\/0\/jwtBearerGrant/)
-  assert.match(told(plans, 'Valid') ?? '', /^False/)
+  const plans = planWith({ jwtBearerGrant })
+  assert.match(readCondition(plans, 'GrantsValid') ?? '', /^False GrantConflict: .*trustedIssuers\/0\/jwtBearerGrant/)
+  assert.match(readCondition(plans, 'Valid') ?? '', /^False/)
   assert.ok(isHeld(plans))
-  assert.is(told(of({}), 'GrantsValid'), 'True GrantsValid')
+  assert.is(readCondition(planWith({}), 'GrantsValid'), 'True GrantsValid')
 })
 
 test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
@@ -577,38 +583,38 @@ kind: MCPExternalAuthConfig
 metadata: {name: wiki}
 spec: {type: upstreamInject, upstreamInject: {providerName: corp}}
 `
-  assert.is(configOf(plansFor(settings(), {}, backend)).backends.length, 1)
+  assert.is(parseConfig(plansFor(settings(), {}, backend)).backends.length, 1)
   const plans = plansFor(settings({ disableUpstreamTokenInjection: true }), {}, backend)
-  assert.is(configOf(plans).backends.length, 0)
-  assert.match(told(plans, 'BackendsReady') ?? '', /are not sent: disableUpstreamTokenInjection is set/)
+  assert.is(parseConfig(plans).backends.length, 0)
+  assert.match(readCondition(plans, 'BackendsReady') ?? '', /are not sent: disableUpstreamTokenInjection is set/)
 })
 
 test('a provider on demand needs another one that identifies users', () => {
   const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
   const found = plansFor(settings({ upstreamProviders: [provider(), later] }))
-  assert.is(told(found, 'Valid'), 'True ConfigValid')
+  assert.is(readCondition(found, 'Valid'), 'True ConfigValid')
   assert.equal(
-    configOf(found).authServer?.upstreamProviders.map(({ loginPolicy }) => loginPolicy),
+    parseConfig(found).authServer?.upstreamProviders.map(({ loginPolicy }) => loginPolicy),
     [undefined, 'onDemand'],
   )
   const unknown = plansFor(settings({ upstreamProviders: [oauth2(), later] }))
   assert.ok(isHeld(unknown))
   assert.ok(
-    (told(unknown, 'Valid') ?? '').includes(
+    (readCondition(unknown, 'Valid') ?? '').includes(
       'no provider identifies users, so a later login at this one could not be matched to its user',
     ),
   )
   const first = plansFor(settings({ upstreamProviders: [later, provider()] }))
   assert.ok(isHeld(first))
-  assert.ok((told(first, 'Valid') ?? '').includes('must be required'), told(first, 'Valid'))
+  assert.ok((readCondition(first, 'Valid') ?? '').includes('must be required'), readCondition(first, 'Valid'))
 })
 
 test('users choose among providers: each domain has one, and a backend that needs the token of one of them is left out', () => {
   const other = { ...provider(), name: 'partner', emailDomains: ['partner.example'] }
   const choice = { primaryProviders: ['corp', 'partner'], upstreamProviders: [provider(), other] }
   const plans = plansFor(settings(choice))
-  assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  const { primaryProviders, upstreamProviders = [] } = configOf(plans).authServer ?? {}
+  assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+  const { primaryProviders, upstreamProviders = [] } = parseConfig(plans).authServer ?? {}
   assert.equal(primaryProviders, choice.primaryProviders)
   assert.equal(upstreamProviders[1]?.emailDomains, ['partner.example'])
   for (const [changes, says] of [
@@ -621,11 +627,11 @@ test('users choose among providers: each domain has one, and a backend that need
     [{ primaryUpstreamProvider: 'corp' }, 'excludes primaryUpstreamProvider'],
   ] as const) {
     const wrong = plansFor(settings({ ...choice, ...changes }))
-    assert.ok((told(wrong, 'Valid') ?? '').includes(says), told(wrong, 'Valid'))
+    assert.ok((readCondition(wrong, 'Valid') ?? '').includes(says), readCondition(wrong, 'Valid'))
     assert.ok(isHeld(wrong))
   }
   const filter = { claim: 'groups', rules: [{ groups: ['eng'], upstreamProviders: ['partner'] }] }
-  const filtered = told(plansFor(settings(choice), { authServerUpstreamFilter: filter }), 'Valid') ?? ''
+  const filtered = readCondition(plansFor(settings(choice), { authServerUpstreamFilter: filter }), 'Valid') ?? ''
   assert.ok(filtered.includes('of primaryProviders each login visits the one that its user has chosen'), filtered)
   const inline = { policies: ['permit(principal, action, resource);'], primaryUpstreamProvider: 'corp' }
   const incomingAuth = {
@@ -634,7 +640,7 @@ test('users choose among providers: each domain has one, and a backend that need
     oidcConfigRef: { name: 'own' },
     authzConfig: { type: 'inline', inline },
   }
-  const judged = told(plansFor(settings(choice), { incomingAuth }), 'Valid') ?? ''
+  const judged = readCondition(plansFor(settings(choice), { incomingAuth }), 'Valid') ?? ''
   assert.ok(judged.includes('of which each login visits one: policies would deny all other users'), judged)
 })
 
@@ -656,7 +662,7 @@ test('policies read the ID token of one of its providers', () => {
     const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
     return plansFor(settings({ upstreamProviders: [provider(), chat, later] }), { incomingAuth })
   }
-  assert.is(configOf(plansWith('corp')).authz?.primaryUpstreamProvider, 'corp')
+  assert.is(parseConfig(plansWith('corp')).authz?.primaryUpstreamProvider, 'corp')
   for (const [name, says] of [
     ['chat', 'is of type oauth2, which gives no ID token'],
     ['later', 'is visited on demand (loginPolicy), so a login gives no ID token of it'],

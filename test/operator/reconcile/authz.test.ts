@@ -21,7 +21,7 @@ spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous, ${authz}}}`,
 }
 const configMap = (data: object) =>
   `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(JSON.stringify(data))}}`
-const shared = (config: object, type = 'cedarv1') =>
+const buildShared = (config: object, type = 'cedarv1') =>
   `kind: MCPAuthzConfig\nmetadata: {name: policies}\nspec: {type: ${type}, config: ${JSON.stringify(config)}}`
 
 const inline = (policy: string, more = '') =>
@@ -30,7 +30,7 @@ const IN_CONFIG_MAP = 'authzConfig: {configMap: {name: policies}}'
 const BY_REFERENCE = 'authzConfigRef: {name: policies}'
 
 for (const [kind, manifest] of Object.entries(kinds)) {
-  const planOf = (authz: string, ...others: string[]) =>
+  const buildPlan = (authz: string, ...others: string[]) =>
     plansOfText([group, manifest(authz), ...others].join('\n---\n')).get(`${kind}/it`)
 
   test(`${kind}: each form gives the data plane the same policies`, () => {
@@ -41,22 +41,22 @@ for (const [kind, manifest] of Object.entries(kinds)) {
       cedar: { policies: [POLICY], entities_json: '[]', group_entity_type: 'Team' },
     }
     const plans = [
-      planOf(inline(POLICY)),
-      planOf(IN_CONFIG_MAP, configMap(settings)),
-      planOf(IN_CONFIG_MAP, configMap(wrapped)),
-      planOf(BY_REFERENCE, shared(settings)),
+      buildPlan(inline(POLICY)),
+      buildPlan(IN_CONFIG_MAP, configMap(settings)),
+      buildPlan(IN_CONFIG_MAP, configMap(wrapped)),
+      buildPlan(BY_REFERENCE, buildShared(settings)),
     ]
     for (const plan of plans) assert.equal((parse(configText(plan)) as { authz: unknown }).authz, settings)
   })
 
-  test(`${kind}: a missing ConfigMap, key or MCPAuthzConfig is named, and running pods are held`, () => {
-    const cases: [ReturnType<typeof planOf>, string][] = [
-      [planOf(IN_CONFIG_MAP), 'False ConfigMapNotFound: ConfigMap "policies" is missing'],
+  test(`${kind}: a missing ConfigMap, key or MCPAuthzConfig is named, and running pods stay`, () => {
+    const cases: [ReturnType<typeof buildPlan>, string][] = [
+      [buildPlan(IN_CONFIG_MAP), 'False ConfigMapNotFound: ConfigMap "policies" is missing'],
       [
-        planOf(IN_CONFIG_MAP, 'kind: ConfigMap\nmetadata: {name: policies}\ndata: {other: a}'),
+        buildPlan(IN_CONFIG_MAP, 'kind: ConfigMap\nmetadata: {name: policies}\ndata: {other: a}'),
         'False ConfigMapKeyNotFound: ConfigMap "policies" has no key "authz.json"',
       ],
-      [planOf(BY_REFERENCE), 'False ReferenceNotFound: MCPAuthzConfig "policies" is missing'],
+      [buildPlan(BY_REFERENCE), 'False ReferenceNotFound: MCPAuthzConfig "policies" is missing'],
     ]
     for (const [plan, says] of cases) {
       assert.is(plan?.children, 'hold')
@@ -66,10 +66,10 @@ for (const [kind, manifest] of Object.entries(kinds)) {
 
   test(`${kind}: broken policies hold running pods, with the parser's message and line`, () => {
     const broken = BROKEN.replace('\\n', '\n')
-    const cases: [ReturnType<typeof planOf>, string][] = [
-      [planOf(inline(BROKEN)), 'Valid'],
-      [planOf(IN_CONFIG_MAP, configMap({ policies: [broken] })), 'ReferencesResolved'],
-      [planOf(BY_REFERENCE, shared({ policies: [broken] })), 'ReferencesResolved'],
+    const cases: [ReturnType<typeof buildPlan>, string][] = [
+      [buildPlan(inline(BROKEN)), 'Valid'],
+      [buildPlan(IN_CONFIG_MAP, configMap({ policies: [broken] })), 'ReferencesResolved'],
+      [buildPlan(BY_REFERENCE, buildShared({ policies: [broken] })), 'ReferencesResolved'],
     ]
     for (const [plan, type] of cases) {
       assert.is(plan?.children, 'hold')
@@ -92,7 +92,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
       '{"policies": ["permit(principal, action, resource);"], "primaryUpstreamProvider": 1}',
     ]
     for (const text of files) {
-      const plan = planOf(
+      const plan = buildPlan(
         IN_CONFIG_MAP,
         `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`,
       )
@@ -111,7 +111,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
       [JSON.stringify({ policies: [POLICY], entitiesJson: entities }), '/entitiesJson says /0/attrs/a twice'],
     ] as const) {
       const file = `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`
-      const plan = planOf(IN_CONFIG_MAP, file)
+      const plan = buildPlan(IN_CONFIG_MAP, file)
       assert.is(plan?.children, 'hold', text)
       const found = condition(plan, 'ReferencesResolved') ?? ''
       assert.match(found, `ConfigMap "policies", authz.json: ${says}`, text)
@@ -120,9 +120,9 @@ for (const [kind, manifest] of Object.entries(kinds)) {
 
   test(`${kind}: claims of a provider need an authorization server that logs users in there`, () => {
     for (const plan of [
-      planOf(inline(POLICY, ', primaryUpstreamProvider: github')),
-      planOf(BY_REFERENCE, shared({ policies: [POLICY], primary_upstream_provider: 'github' })),
-      planOf(IN_CONFIG_MAP, configMap({ policies: [POLICY], primaryUpstreamProvider: 'github' })),
+      buildPlan(inline(POLICY, ', primaryUpstreamProvider: github')),
+      buildPlan(BY_REFERENCE, buildShared({ policies: [POLICY], primary_upstream_provider: 'github' })),
+      buildPlan(IN_CONFIG_MAP, configMap({ policies: [POLICY], primaryUpstreamProvider: 'github' })),
     ]) {
       assert.is(plan?.children, 'hold')
       assert.match(
@@ -133,12 +133,12 @@ for (const [kind, manifest] of Object.entries(kinds)) {
   })
 
   test(`${kind}: policies on anonymous callers are served, with a warning`, () => {
-    assert.match(condition(planOf(inline(POLICY)), 'AuthzWarning') ?? '', /^True AnonymousCallers/)
-    assert.is(condition(planOf('allowedHosts: []'), 'AuthzWarning'), undefined)
+    assert.match(condition(buildPlan(inline(POLICY)), 'AuthzWarning') ?? '', /^True AnonymousCallers/)
+    assert.is(condition(buildPlan('allowedHosts: []'), 'AuthzWarning'), undefined)
   })
 }
 
-const config = (spec: object, type?: string) => plansOfText(shared(spec, type)).get('MCPAuthzConfig/policies')
+const config = (spec: object, type?: string) => plansOfText(buildShared(spec, type)).get('MCPAuthzConfig/policies')
 
 test('MCPAuthzConfig: policies are compiled even if no workload refers to it', () => {
   assert.is(condition(config({ policies: [POLICY] }), 'Ready'), 'True Ready')
@@ -152,14 +152,16 @@ test('MCPAuthzConfig: policies are compiled even if no workload refers to it', (
     'primaryUpstreamProvider must be a string': { policies: [POLICY], primaryUpstreamProvider: ['a'] },
   }
   for (const [text, spec] of Object.entries(problems)) {
-    const said = condition(config(spec), 'Valid') ?? ''
-    assert.match(said, /^False /, text)
-    assert.ok(said.includes(text), said)
+    const message = condition(config(spec), 'Valid') ?? ''
+    assert.match(message, /^False /, text)
+    assert.ok(message.includes(text), message)
   }
 })
 
 test('MCPAuthzConfig: another engine is refused for the policies of a workload, too', () => {
-  const plan = plansOfText([kinds.MCPServer(BY_REFERENCE), shared({}, 'httpv1')].join('\n---\n')).get('MCPServer/it')
+  const plan = plansOfText([kinds.MCPServer(BY_REFERENCE), buildShared({}, 'httpv1')].join('\n---\n')).get(
+    'MCPServer/it',
+  )
   assert.is(plan?.children, 'hold')
   assert.match(condition(plan, 'ReferencesResolved') ?? '', /HTTP service is not supported/)
 })

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { childOf, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
+import { configText, findChild, type Plans, plansOfText } from '../../support/operator/plans.ts'
 
 /**
  * Plans servers and credentials to test which credential of a backend has precedence; `own` is the one that `named`
@@ -62,12 +62,12 @@ metadata: {name: s}
 stringData: {own: a, token: b, listed: c}
 `)
 
-const configOf = (plans: Plans, name: string) => parse(configText(plans.get(name))) as GatewayConfig
+const parseConfig = (plans: Plans, name: string) => parse(configText(plans.get(name))) as GatewayConfig
 
 /** Returns the headers that each backend of the gateway gets from files. */
 const credentials = (outgoingAuth: string) =>
   Object.fromEntries(
-    configOf(plansFor(outgoingAuth), 'VirtualMCPServer/gateway').backends.map(({ name, headerFiles = [] }) => [
+    parseConfig(plansFor(outgoingAuth), 'VirtualMCPServer/gateway').backends.map(({ name, headerFiles = [] }) => [
       name,
       headerFiles.map(({ name: header, file, prefix = '' }) => `${header}: ${prefix}${file}`).join(),
     ]),
@@ -82,7 +82,7 @@ test('rule 1: under discovered each backend has the credential that it names, or
   assert.equal(credentials('{source: discovered}'), { entry: TOKEN, named: OWN, remote: TOKEN, silent: '' })
 })
 
-test('under discovered an entry overrides what was discovered, by another credential or by none', () => {
+test('under discovered an entry overrides the discovered credential, by another one or by none', () => {
   const backends = `{named: ${list('listed')}, entry: ${list('nothing')}, silent: ${list('listed')}}`
   assert.equal(credentials(`{source: discovered, backends: ${backends}}`), {
     entry: '',
@@ -113,23 +113,23 @@ test('a default applies to backends without another setting', () => {
 })
 
 test('a credential replaces a configured header of its name, in any case', () => {
-  const { backends } = configOf(plansFor('{source: discovered}'), 'VirtualMCPServer/gateway')
+  const { backends } = parseConfig(plansFor('{source: discovered}'), 'VirtualMCPServer/gateway')
   assert.equal(backends.find(({ name }) => name === 'entry')?.headers, { 'X-Other': 'o' })
 })
 
 test('a proxy forwards the credentials of its group’s gateways, and sends its own outside a group', () => {
   const plans = plansFor('{source: inline, backends: {silent: LISTED}}'.replace('LISTED', list('listed')))
-  const backendOf = (name: string) => configOf(plans, name).backends[0]
-  const forwarded = (...headerNames: string[]) => ({ type: 'forwarded', forwarded: { headerNames } })
-  assert.equal(backendOf('MCPServer/silent')?.credential, forwarded('Authorization', 'X-Listed'))
-  assert.equal(backendOf('MCPServer/named')?.credential, forwarded('Authorization'))
-  assert.is(backendOf('MCPServer/named')?.headerFiles, undefined)
-  const discovered = configOf(plansFor('{source: discovered}'), 'MCPServer/named').backends[0]
-  assert.equal(discovered?.credential, forwarded('Authorization', 'X-Own'))
-  assert.equal(backendOf('MCPRemoteProxy/remote')?.headerFiles, [
+  const findBackend = (name: string) => parseConfig(plans, name).backends[0]
+  const buildForwarded = (...headerNames: string[]) => ({ type: 'forwarded', forwarded: { headerNames } })
+  assert.equal(findBackend('MCPServer/silent')?.credential, buildForwarded('Authorization', 'X-Listed'))
+  assert.equal(findBackend('MCPServer/named')?.credential, buildForwarded('Authorization'))
+  assert.is(findBackend('MCPServer/named')?.headerFiles, undefined)
+  const discovered = parseConfig(plansFor('{source: discovered}'), 'MCPServer/named').backends[0]
+  assert.equal(discovered?.credential, buildForwarded('Authorization', 'X-Own'))
+  assert.equal(findBackend('MCPRemoteProxy/remote')?.headerFiles, [
     { name: 'Authorization', file: '../secrets/s/token', prefix: 'Bearer ' },
   ])
-  assert.is(backendOf('MCPRemoteProxy/remote')?.credential, undefined)
+  assert.is(findBackend('MCPRemoteProxy/remote')?.credential, undefined)
 })
 
 test('a proxy without a group sends its own credential; one that authenticates callers forwards nothing', () => {
@@ -158,17 +158,17 @@ kind: Secret
 metadata: {name: s}
 stringData: {token: a}
 `)
-  const backendOf = (name: string) => configOf(plans, name).backends[0]
-  assert.equal(backendOf('MCPServer/alone')?.headerFiles, [
+  const findBackend = (name: string) => parseConfig(plans, name).backends[0]
+  assert.equal(findBackend('MCPServer/alone')?.headerFiles, [
     { name: 'Authorization', file: '../secrets/s/token', prefix: 'Bearer ' },
   ])
   for (const name of ['alone', 'guarded', 'speaking'])
-    assert.is(backendOf(`MCPServer/${name}`)?.credential, undefined, name)
+    assert.is(findBackend(`MCPServer/${name}`)?.credential, undefined, name)
 })
 
 test('the gateway mounts the keys of Secrets that it reads, and rendered objects contain no value', () => {
   const plans = plansFor('{source: discovered}')
-  const text = JSON.stringify(childOf(plans.get('VirtualMCPServer/gateway'), 'Deployment'))
+  const text = JSON.stringify(findChild(plans.get('VirtualMCPServer/gateway'), 'Deployment'))
   for (const key of ['own', 'token']) assert.match(text, `{"key":"${key}","path":"${key}"}`)
   assert.not.match(text, '"listed"')
 })
@@ -228,7 +228,7 @@ kind: Secret
 metadata: {name: s}
 stringData: {secret: a}
 `)
-  assert.equal(configOf(plans, 'VirtualMCPServer/gateway').backends, [
+  assert.equal(parseConfig(plans, 'VirtualMCPServer/gateway').backends, [
     {
       name: 'entry',
       url: 'https://b.example/mcp',

@@ -47,24 +47,24 @@ const KINDS = {
   MCPServer: 'image: x, transport: streamable-http',
   MCPRemoteProxy: 'remoteUrl: "https://b.example/mcp"',
 } as const
-const one = (kind: string, spec: string) => `kind: ${kind}\nmetadata: {name: one}\nspec: {${spec}}\n`
+const buildObject = (kind: string, spec: string) => `kind: ${kind}\nmetadata: {name: one}\nspec: {${spec}}\n`
 
 for (const [kind, required] of Object.entries(KINDS)) {
-  const planned = (spec: string, issuer?: string): Plans =>
-    plansOfText(world(one(kind, `${required}, ${spec}`), issuer))
-  const told = (plans: Plans, type: string) => condition(plans.get(`${kind}/one`), type)
-  const configOf = (plans: Plans) => read(configText(plans.get(`${kind}/one`)))
+  const planWith = (spec: string, issuer?: string): Plans =>
+    plansOfText(world(buildObject(kind, `${required}, ${spec}`), issuer))
+  const readCondition = (plans: Plans, type: string) => condition(plans.get(`${kind}/one`), type)
+  const parseConfig = (plans: Plans) => read(configText(plans.get(`${kind}/one`)))
 
   for (const field of ['authServerRef', 'externalAuthConfigRef'])
     test(`${kind}, ${field}: its proxy logs users in, and its server gets the token of their provider`, () => {
-      const plans = planned(`${OIDC}, ${field}: {name: login}`)
-      assert.is(told(plans, 'Valid'), 'True ConfigValid')
-      const { authServer, backends, incomingAuth } = configOf(plans)
+      const plans = planWith(`${OIDC}, ${field}: {name: login}`)
+      assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+      const { authServer, backends, incomingAuth } = parseConfig(plans)
       assert.is(authServer?.issuer, incomingAuth.oidc?.issuer)
       assert.equal(authServer?.hmacSecretFiles, ['../secrets/keys/hmac'])
       assert.equal(backends[0]?.credential, { type: 'upstreamInject', upstreamInject: { providerName: 'corp' } })
       assert.match(
-        told(plans, 'AuthServerWarning') ?? '',
+        readCondition(plans, 'AuthServerWarning') ?? '',
         'MCPExternalAuthConfig "login": signingKeySecretRefs is not set, storage is memory: after a restart',
       )
       assert.is(condition(plans.get('MCPExternalAuthConfig/login'), 'Ready'), 'True Ready')
@@ -73,16 +73,16 @@ for (const [kind, required] of Object.entries(KINDS)) {
   test(`${kind}: the proxy warns about fields of the config that only others use`, () => {
     const others =
       'clientId: c, clientSecretRef: {name: keys, key: hmac}, introspectionUrl: "https://tools.example/oauth/introspect"'
-    const shared = world(one(kind, `${required}, ${OIDC}, authServerRef: {name: login}`)).replace(
+    const shared = world(buildObject(kind, `${required}, ${OIDC}, authServerRef: {name: login}`)).replace(
       'inline: {issuer: "https://tools.example"}',
       `inline: {issuer: "https://tools.example", ${others}}`,
     )
     const plans = plansOfText(
       `${shared}---\nkind: MCPServer\nmetadata: {name: other}\nspec: {${KINDS.MCPServer}, ${OIDC}}`,
     )
-    assert.is(told(plans, 'Valid'), 'True ConfigValid')
-    assert.is(configOf(plans).incomingAuth.oidc?.introspection, undefined)
-    const warning = told(plans, 'SettingsWarning') ?? ''
+    assert.is(readCondition(plans, 'Valid'), 'True ConfigValid')
+    assert.is(parseConfig(plans).incomingAuth.oidc?.introspection, undefined)
+    const warning = readCondition(plans, 'SettingsWarning') ?? ''
     for (const field of ['introspectionUrl', 'clientSecretRef'])
       assert.match(warning, `/spec/oidcConfigRef: MCPOIDCConfig "own": /spec/inline/${field} has no effect here`)
     assert.is(read(configText(plans.get('MCPServer/other'))).incomingAuth.oidc?.introspection?.clientId, 'c')
@@ -102,76 +102,94 @@ spec:
         oauth2Config: {authorizationEndpoint: "https://c.example/a", tokenEndpoint: "https://c.example/t", clientId: x}
 ---
 `
-    const plans = plansOfText(world(code + one(kind, `${required}, ${OIDC}, authServerRef: {name: code}`)))
+    const plans = plansOfText(world(code + buildObject(kind, `${required}, ${OIDC}, authServerRef: {name: code}`)))
     assert.match(
-      told(plans, 'IdentitySynthesized') ?? '',
+      readCondition(plans, 'IdentitySynthesized') ?? '',
       'NoIdentity: MCPExternalAuthConfig "code": the provider "code"',
     )
-    assert.is(told(planned(`${OIDC}, authServerRef: {name: login}`), 'IdentitySynthesized'), undefined)
+    assert.is(readCondition(planWith(`${OIDC}, authServerRef: {name: login}`), 'IdentitySynthesized'), undefined)
   })
 
   test(`${kind}: another credential is sent in its place, of a provider that it has`, () => {
-    const header = configOf(planned(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: header}`))
+    const header = parseConfig(planWith(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: header}`))
     assert.is(header.backends[0]?.credential, undefined)
     assert.is(header.backends[0]?.headerFiles?.[0]?.name, 'x-key')
-    const wiki = configOf(planned(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: injected}`))
+    const wiki = parseConfig(planWith(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: injected}`))
     assert.is(wiki.backends[0]?.credential?.upstreamInject?.providerName, 'wiki')
   })
 
   test(`${kind}: invalid settings are reported, and not served`, () => {
-    const refused = (spec: string, type: string, text: string, issuer?: string) => {
-      const plans = planned(spec, issuer)
-      assert.match(told(plans, type) ?? '', text)
+    const expectRefusal = (spec: string, type: string, text: string, issuer?: string) => {
+      const plans = planWith(spec, issuer)
+      assert.match(readCondition(plans, type) ?? '', text)
       assert.is(plans.get(`${kind}/one`)?.children, 'hold', text)
     }
-    refused('authServerRef: {name: login}', 'Valid', '/spec/oidcConfigRef must be set beside an authorization server')
-    refused(
+    expectRefusal(
+      'authServerRef: {name: login}',
+      'Valid',
+      '/spec/oidcConfigRef must be set beside an authorization server',
+    )
+    expectRefusal(
       `${OIDC}, authServerRef: {name: login}`,
       'Valid',
       'IssuerMismatch: /spec/authServerRef: the issuer https://tools.example must equal that of MCPOIDCConfig "own"',
       'https://other.example',
     )
-    refused(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`, 'Valid', 'set only one of')
-    refused(`${OIDC}, authServerRef: {name: lost}`, 'ReferencesResolved', 'MCPExternalAuthConfig "lost" is missing')
-    refused(`${OIDC}, authServerRef: {name: header}`, 'Valid', 'is of type headerInjection, not embeddedAuthServer')
-    refused(`${OIDC}, authServerRef: {name: login}, replicas: 2`, 'Valid', 'AuthServerNotShared: /spec/replicas')
+    expectRefusal(
+      `${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`,
+      'Valid',
+      'set only one of',
+    )
+    expectRefusal(
+      `${OIDC}, authServerRef: {name: lost}`,
+      'ReferencesResolved',
+      'MCPExternalAuthConfig "lost" is missing',
+    )
+    expectRefusal(
+      `${OIDC}, authServerRef: {name: header}`,
+      'Valid',
+      'is of type headerInjection, not embeddedAuthServer',
+    )
+    expectRefusal(`${OIDC}, authServerRef: {name: login}, replicas: 2`, 'Valid', 'AuthServerNotShared: /spec/replicas')
   })
 }
 
 test('under disableUpstreamTokenInjection a proxy sends no token of a provider', () => {
-  const of = (spec: string) =>
+  const planWith = (spec: string) =>
     plansOfText(
-      world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}${spec}`)).replace(
+      world(
+        buildObject('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}${spec}`),
+      ).replace(
         'issuer: https://tools.example\n',
         'issuer: https://tools.example\n    disableUpstreamTokenInjection: true\n',
       ),
     ).get('MCPRemoteProxy/one')
-  assert.is(read(configText(of(''))).backends[0]?.credential, undefined)
-  const asked = of(', externalAuthConfigRef: {name: injected}')
-  assert.match(condition(asked, 'Valid') ?? '', 'are not sent: disableUpstreamTokenInjection is set')
-  assert.is(asked?.children, 'hold')
+  assert.is(read(configText(planWith(''))).backends[0]?.credential, undefined)
+  const planned = planWith(', externalAuthConfigRef: {name: injected}')
+  assert.match(condition(planned, 'Valid') ?? '', 'are not sent: disableUpstreamTokenInjection is set')
+  assert.is(planned?.children, 'hold')
 })
 
 test('a proxy whose users choose among providers has no single token to send', () => {
-  const of = (more: string) =>
+  const planWith = (more: string) =>
     plansOfText(
-      world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}`)).replace(
+      world(buildObject('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}`)).replace(
         'issuer: https://tools.example\n',
         `issuer: https://tools.example\n    ${more}\n`,
       ),
     ).get('MCPRemoteProxy/one')
-  const asked = of('primaryProviders: [corp, wiki]')
-  assert.match(condition(asked, 'Valid') ?? '', 'set disableUpstreamTokenInjection')
-  assert.is(asked?.children, 'hold')
-  const told = of('disableUpstreamTokenInjection: true\n    primaryProviders: [corp, wiki]')
-  assert.is(condition(told, 'Valid'), 'True ConfigValid')
-  const [backend] = read(configText(of('primaryProviders: [wiki]'))).backends
+  const gateway = planWith('primaryProviders: [corp, wiki]')
+  assert.match(condition(gateway, 'Valid') ?? '', 'set disableUpstreamTokenInjection')
+  assert.is(gateway?.children, 'hold')
+  const planned = planWith('disableUpstreamTokenInjection: true\n    primaryProviders: [corp, wiki]')
+  assert.is(condition(planned, 'Valid'), 'True ConfigValid')
+  const [backend] = read(configText(planWith('primaryProviders: [wiki]'))).backends
   assert.is(backend?.credential?.upstreamInject?.providerName, 'wiki')
 })
 
 test('a server on standard input and output gets no token', () => {
   const plans = plansOfText(
-    world(one('MCPServer', `image: x, transport: stdio, ${OIDC}, authServerRef: {name: login}`)),
+    world(buildObject('MCPServer', `image: x, transport: stdio, ${OIDC}, authServerRef: {name: login}`)),
   )
   assert.is(condition(plans.get('MCPServer/one'), 'Valid'), 'True ConfigValid')
   const { backends, authServer } = parse(configText(plans.get('MCPServer/one')))
@@ -184,7 +202,7 @@ test('an authorization server can’t be the credential of a gateway', () => {
     'kind: VirtualMCPServer\nmetadata: {name: all}\nspec: {groupRef: {name: tools}, incomingAuth: {type: oidc, oidcConfigRef: {name: own, audience: a}}}\n'
   const entry =
     'kind: MCPServerEntry\nmetadata: {name: entry}\nspec: {remoteUrl: "https://b.example/mcp", transport: streamable-http, groupRef: {name: tools}, externalAuthConfigRef: {name: login}}\n'
-  const member = one(
+  const member = buildObject(
     'MCPServer',
     `${KINDS.MCPServer}, groupRef: {name: tools}, ${OIDC}, externalAuthConfigRef: {name: login}`,
   )
@@ -198,7 +216,7 @@ test('an authorization server can’t be the credential of a gateway', () => {
 
 test('the config itself reports its mistakes', () => {
   const plans = plansOfText(
-    world(one('MCPServer', `${KINDS.MCPServer}, ${OIDC}, authServerRef: {name: login}`)).replace(
+    world(buildObject('MCPServer', `${KINDS.MCPServer}, ${OIDC}, authServerRef: {name: login}`)).replace(
       'issuer: https://tools.example\n',
       'issuer: https://tools.example\n    tokenLifespans: {accessTokenLifespan: 1s}\n',
     ),
@@ -209,7 +227,7 @@ test('the config itself reports its mistakes', () => {
 })
 
 test('the config itself reports grants that admit more than they seem to, as its workloads do', () => {
-  const told = (rule: string) => {
+  const readValid = (rule: string) => {
     const grants = `
     trustedIssuers:
       - issuerUrl: https://idp.example
@@ -223,10 +241,10 @@ test('the config itself reports grants that admit more than they seem to, as its
     return condition(config, 'GrantsValid')
   }
   assert.match(
-    told('system:serviceaccount:a:*') ?? '',
+    readValid('system:serviceaccount:a:*') ?? '',
     /^False BroadWorkload: \/spec\/embeddedAuthServer\/trustedIssuers\/0\/jwtBearerGrant\/subjectRules\/0/,
   )
-  assert.is(told('system:serviceaccount:a:agent'), 'True GrantsValid')
+  assert.is(readValid('system:serviceaccount:a:agent'), 'True GrantsValid')
   assert.is(condition(plansOfText(world()).get('MCPExternalAuthConfig/login'), 'GrantsValid'), undefined)
 })
 

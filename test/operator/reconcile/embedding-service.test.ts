@@ -5,9 +5,9 @@ import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { Plan } from '../../../operator/reconcile/index.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
+import { condition, configText, findChild, plansOfText } from '../../support/operator/plans.ts'
 
-const planOf = (optimizer: string, more = ''): Plan | undefined =>
+const buildPlan = (optimizer: string, more = ''): Plan | undefined =>
   plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -18,25 +18,25 @@ metadata: {name: it}
 spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, config: {optimizer: ${optimizer}}}
 ${more}`).get('VirtualMCPServer/it')
 
-const podOf = (plan: Plan | undefined) => (childOf(plan, 'Deployment') as unknown as LiveObject).spec.template.spec
-const optimizerOf = (plan: Plan | undefined) => parse(configText(plan)).optimizer
+const readPod = (plan: Plan | undefined) => (findChild(plan, 'Deployment') as unknown as LiveObject).spec.template.spec
+const readOptimizer = (plan: Plan | undefined) => parse(configText(plan)).optimizer
 
 test('a gateway with a service has a folder for vectors, and one without has none', () => {
-  const { volumes, containers } = podOf(planOf('{embeddingService: "http://embeddings:8080"}'))
+  const { volumes, containers } = readPod(buildPlan('{embeddingService: "http://embeddings:8080"}'))
   const [{ env, volumeMounts }] = containers
   assert.equal(volumes.at(-1), { name: 'portico-state', emptyDir: { sizeLimit: '256Mi' } })
   assert.equal(volumeMounts.at(-1), { name: 'portico-state', mountPath: '/var/lib/portico' })
   assert.equal(env, [{ name: 'PORTICO_STATE_DIR', value: '/var/lib/portico' }])
-  const plain = podOf(planOf('{}'))
+  const plain = readPod(buildPlan('{}'))
   assert.is(plain.containers[0].env, undefined)
   assert.not.match(JSON.stringify(plain), 'portico-state')
 })
 
 test('a Service of the cluster may have a private address, and other hosts only if allowed', () => {
   const isAllowed = (optimizer: string) => {
-    const plan = planOf(optimizer)
+    const plan = buildPlan(optimizer)
     assert.is(condition(plan, 'Valid'), 'True ConfigValid', optimizer)
-    return optimizerOf(plan).embeddingAllowPrivateIP ?? false
+    return readOptimizer(plan).embeddingAllowPrivateIP ?? false
   }
   for (const host of ['embeddings', 'tei.models.svc', 'tei.models.svc.cluster.local', 'TEI.models.SVC'])
     assert.is(isAllowed(`{embeddingService: "http://${host}:8080"}`), true, host)
@@ -53,17 +53,17 @@ test('a Service of the cluster may have a private address, and other hosts only 
 
 test('the key is a file, and a missing one is named', () => {
   const ref = '{embeddingService: "https://tei.example.com", embeddingApiKeySecretRef: {name: keys, key: tei}}'
-  assert.match(condition(planOf(ref), 'ReferencesResolved') ?? '', /^False .*"?keys/)
-  const plan = planOf(ref, '---\nkind: Secret\nmetadata: {name: keys}\nstringData: {tei: x}')
-  assert.is(optimizerOf(plan).embeddingApiKeyFile, '../secrets/keys/tei')
-  const names = podOf(plan).volumes.map(({ name }) => name)
+  assert.match(condition(buildPlan(ref), 'ReferencesResolved') ?? '', /^False .*"?keys/)
+  const plan = buildPlan(ref, '---\nkind: Secret\nmetadata: {name: keys}\nstringData: {tei: x}')
+  assert.is(readOptimizer(plan).embeddingApiKeyFile, '../secrets/keys/tei')
+  const names = readPod(plan).volumes.map(({ name }) => name)
   assert.equal(names, ['portico-config', 'portico-secret-keys', 'portico-state'])
 })
 
 test('contradictory settings are reported with their place', () => {
   const at = '/spec/config/optimizer'
   const service = 'embeddingService: "https://tei.example.com"'
-  for (const [optimizer, told] of [
+  for (const [optimizer, expected] of [
     ['embeddingModel: m', `${at}/embeddingModel needs embeddingService`],
     ['hybridSearchSemanticRatio: "0.5"', `${at}/hybridSearchSemanticRatio needs embeddingService`],
     ['semanticDistanceThreshold: "0.5"', `${at}/semanticDistanceThreshold needs embeddingService`],
@@ -80,10 +80,10 @@ test('contradictory settings are reported with their place', () => {
       `${at}/embeddingHeaders/Host this header is set by the gateway itself`,
     ],
   ] as const) {
-    const said = condition(planOf(`{${optimizer}}`), 'Valid') ?? ''
-    assert.match(said, 'False ConfigInvalid', optimizer)
-    assert.match(said, told)
-    assert.not.match(said, 'pass@')
+    const message = condition(buildPlan(`{${optimizer}}`), 'Valid') ?? ''
+    assert.match(message, 'False ConfigInvalid', optimizer)
+    assert.match(message, expected)
+    assert.not.match(message, 'pass@')
   }
 })
 

@@ -3,8 +3,8 @@ import * as assert from 'uvu/assert'
 import { condition, plansOfText } from '../../support/operator/plans.ts'
 
 /** Returns the warnings of an MCPServer with these fields besides its image. */
-const warned = (spec: object, mcp: object) => {
-  const given = { image: 'a:1', transport: 'streamable-http', ...spec }
+const readWarning = (spec: object, mcp: object) => {
+  const fields = { image: 'a:1', transport: 'streamable-http', ...spec }
   const podTemplateSpec = {
     spec: {
       containers: [
@@ -17,7 +17,7 @@ const warned = (spec: object, mcp: object) => {
     apiVersion: 'portico.dev/v1beta1',
     kind: 'MCPServer',
     metadata: { name: 'one', namespace: 'default' },
-    spec: { ...given, podTemplateSpec },
+    spec: { ...fields, podTemplateSpec },
   }
   const vault = { kind: 'Secret', metadata: { name: 'vault' }, stringData: { HOST: '0.0.0.0' } }
   const plan = plansOfText(`---\n${JSON.stringify(object)}\n---\n${JSON.stringify(vault)}`).get('MCPServer/one')
@@ -25,34 +25,34 @@ const warned = (spec: object, mcp: object) => {
   return condition(plan, 'EnvironmentWarning') ?? ''
 }
 
-const from = (...sources: object[]) => ({ envFrom: sources })
+const envFrom = (...sources: object[]) => ({ envFrom: sources })
 const settings = { configMapRef: { name: 'settings' } }
 const vault = { secretRef: { name: 'vault' } }
 
 test('envFrom gets a warning with the variables of the operator that hide its own', () => {
-  const told = warned({}, from(settings))
+  const warning = readWarning({}, envFrom(settings))
   const pointer = '/spec/podTemplateSpec/spec/containers/1/envFrom'
-  assert.match(told, `True EnvFromHidden: ${pointer}: `)
-  assert.match(told, 'PORT, MCP_PORT, HOST')
-  assert.match(warned({}, from(vault)), pointer)
+  assert.match(warning, `True EnvFromHidden: ${pointer}: `)
+  assert.match(warning, 'PORT, MCP_PORT, HOST')
+  assert.match(readWarning({}, envFrom(vault)), pointer)
 })
 
 test('the warning names only variables that the source may hold and the manifest does not set', () => {
   const variable = (name: string) => ({ name, value: '8080' })
-  assert.match(warned({}, from({ ...settings, prefix: 'MCP_' })), /: MCP_PORT, if there/)
-  assert.is(warned({}, from({ ...settings, prefix: 'APP_' })), '')
-  assert.match(warned({}, from({ ...settings, prefix: 'APP_' }, vault)), 'PORT, MCP_PORT, HOST')
-  assert.match(warned({ env: [variable('PORT')] }, from(settings)), /: MCP_PORT, HOST, if there/)
+  assert.match(readWarning({}, envFrom({ ...settings, prefix: 'MCP_' })), /: MCP_PORT, if there/)
+  assert.is(readWarning({}, envFrom({ ...settings, prefix: 'APP_' })), '')
+  assert.match(readWarning({}, envFrom({ ...settings, prefix: 'APP_' }, vault)), 'PORT, MCP_PORT, HOST')
+  assert.match(readWarning({ env: [variable('PORT')] }, envFrom(settings)), /: MCP_PORT, HOST, if there/)
   const secrets = [{ name: 'vault', key: 'HOST' }]
-  assert.match(warned({ secrets }, from(settings)), /: PORT, MCP_PORT, if there/)
+  assert.match(readWarning({ secrets }, envFrom(settings)), /: PORT, MCP_PORT, if there/)
   const all = ['PORT', 'MCP_PORT', 'HOST'].map(variable)
-  assert.is(warned({}, { ...from(settings), env: all }), '')
+  assert.is(readWarning({}, { ...envFrom(settings), env: all }), '')
 })
 
 test('there is no warning for a server that gets none of these variables', () => {
-  assert.is(warned({}, {}), '')
-  assert.is(warned({}, { envFrom: [] }), '')
-  assert.is(warned({ transport: 'stdio' }, from(settings)), '')
+  assert.is(readWarning({}, {}), '')
+  assert.is(readWarning({}, { envFrom: [] }), '')
+  assert.is(readWarning({ transport: 'stdio' }, envFrom(settings)), '')
 })
 
 test.run()

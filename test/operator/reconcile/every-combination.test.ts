@@ -14,27 +14,27 @@ import { fieldCorpus } from '../../support/operator/field-corpus.ts'
 import {
   another,
   type Leaf,
-  leavesOf,
-  planned,
+  planToText,
   readersAmong,
   remove,
   set,
   valueAt,
+  walkLeaves,
 } from '../../support/operator/fields.ts'
-import { ChangedWorld, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
+import { addDefaults, ChangedWorld, formatName, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
-const viewOf = (all: readonly KubernetesObject[]) => fillWorld({ ...content, objects: all }).view
+const buildView = (all: readonly KubernetesObject[]) => fillWorld({ ...content, objects: all }).view
 
 const world = new ChangedWorld(content)
-const before = new Map(objects.map((object) => [nameOf(object), planned(object, world.view)]))
+const before = new Map(objects.map((object) => [formatName(object), planToText(object, world.view)]))
 
 /** The objects whose plans change if the object of this name is missing. */
 const dependents = new Map(
   [...readersAmong(objects, world.view)].map(([name, readers]) => {
-    const view = viewOf(objects.filter((other) => nameOf(other) !== name))
-    return [name, readers.filter((other) => planned(other, view) !== before.get(nameOf(other)))]
+    const view = buildView(objects.filter((other) => formatName(other) !== name))
+    return [name, readers.filter((other) => planToText(other, view) !== before.get(formatName(other)))]
   }),
 )
 
@@ -45,11 +45,11 @@ class Plans {
   readonly #rest: Iterator<string>
 
   constructor(form: KubernetesObject) {
-    const name = nameOf(form)
+    const name = formatName(form)
     const others = dependents.get(name) ?? []
-    this.names = [name, ...others.map(nameOf)]
+    this.names = [name, ...others.map(formatName)]
     this.#rest = (function* () {
-      for (const object of [form, ...others]) yield planned(object, world.with(form))
+      for (const object of [form, ...others]) yield planToText(object, world.with(form))
     })()
   }
 
@@ -63,7 +63,7 @@ class Plans {
   }
 }
 
-interface Said {
+interface Output {
   readonly type: string
   readonly status: string
   readonly message: string
@@ -72,17 +72,17 @@ interface Said {
 /** Caches the plans of each variant. */
 const madePlans = new WeakMap<KubernetesObject, Plans>()
 
-function plansOf(form: KubernetesObject): Plans {
-  const made = madePlans.get(form) ?? new Plans(form)
-  madePlans.set(form, made)
-  return made
+function planForm(form: KubernetesObject): Plans {
+  const created = madePlans.get(form) ?? new Plans(form)
+  madePlans.set(form, created)
+  return created
 }
 
-const saidIn = (plan: string): readonly Said[] =>
-  (JSON.parse(plan) as { status: { conditions: readonly Said[] } }).status.conditions
+const listOutputs = (plan: string): readonly Output[] =>
+  (JSON.parse(plan) as { status: { conditions: readonly Output[] } }).status.conditions
 
 const complaints = (plan: string): readonly string[] =>
-  saidIn(plan)
+  listOutputs(plan)
     .filter(({ status }) => status === 'False')
     .map(({ type, message }) => `${type}: ${message}`)
 
@@ -97,7 +97,7 @@ const refusals = (form: KubernetesObject) =>
 function reasonsAgainst(form: KubernetesObject): readonly string[] {
   const found = refusals(form)
   if (found.length > 0) return found
-  const plans = plansOf(form)
+  const plans = planForm(form)
   for (const [index, name] of plans.names.entries()) {
     const more = complaints(plans.at(index)).filter((text) => !complaintsBefore.get(name)?.has(text))
     if (more.length > 0) return more
@@ -113,30 +113,30 @@ interface Block {
   readonly value: Record<string, unknown>
 }
 
-function* blocksOf(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Block> {
+function* walkBlocks(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Block> {
   if (schema['x-kubernetes-preserve-unknown-fields'] === true) return
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries())
-      yield* blocksOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
+      yield* walkBlocks(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
   } else if (isObject(value)) {
     if (schema.properties) yield { pointer, field, schema, value }
     for (const [key, inner] of Object.entries(value)) {
       const step = Object.hasOwn(schema.properties ?? {}, key) ? key : '*'
-      yield* blocksOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${step}`)
+      yield* walkBlocks(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${step}`)
     }
   }
 }
 
 /** Returns the fields that warnings name; these are reported as having no effect. */
-function namedIn(plans: Plans): readonly string[] {
-  const all = plans.names.flatMap((_, index) => saidIn(plans.at(index)))
+function listNamedPlaces(plans: Plans): readonly string[] {
+  const all = plans.names.flatMap((_, index) => listOutputs(plans.at(index)))
   const warnings = all.filter(({ type, status }) => type.endsWith('Warning') && status === 'True')
   return warnings.flatMap(({ message }) => message.match(/\/spec[\w/]*/g) ?? [])
 }
 
 const isRequired = ({ schema }: Block, key: string) => (schema.required ?? []).includes(key)
 const specSchema = ({ kind }: KubernetesObject) => kinds[kind as KindName].spec as SchemaNode
-const blocksIn = (object: KubernetesObject) => [...blocksOf(specSchema(object), object['spec'], '/spec', '')]
+const blocksIn = (object: KubernetesObject) => [...walkBlocks(specSchema(object), object['spec'], '/spec', '')]
 
 /** An example value for each field of each kind, to set in objects that lack it. */
 const examples = new Map<string, unknown>()
@@ -151,13 +151,18 @@ interface Form {
   readonly isMeant: (leaf: Leaf) => boolean
 }
 
-const formOf = (object: unknown) => defaulted(object as KubernetesObject)
+const normalizeForm = (object: unknown) => addDefaults(object as KubernetesObject)
 
 /**
  * Yields the variants of an object with another value of a switch. If one is refused, it yields it without the fields
  * beside the switch that the refusal names, or with them.
  */
-function* switched(object: KubernetesObject, block: Block, key: string, depth = 0): Generator<KubernetesObject> {
+function* generateSwitched(
+  object: KubernetesObject,
+  block: Block,
+  key: string,
+  depth = 0,
+): Generator<KubernetesObject> {
   const why = reasonsAgainst(object)
   if (why.length === 0) yield object
   if (why.length === 0 || depth === 2) return
@@ -168,12 +173,14 @@ function* switched(object: KubernetesObject, block: Block, key: string, depth = 
     const pointer = at(block.pointer, other)
     const example = examples.get(`${object.kind} ${block.field}/${other}`)
     if (Object.hasOwn(present, other)) {
-      if (!isRequired(block, other)) yield* switched(formOf(remove(object, pointer)), block, key, depth + 1)
-    } else if (example !== undefined) yield* switched(formOf(set(object, pointer, example)), block, key, depth + 1)
+      if (!isRequired(block, other))
+        yield* generateSwitched(normalizeForm(remove(object, pointer)), block, key, depth + 1)
+    } else if (example !== undefined)
+      yield* generateSwitched(normalizeForm(set(object, pointer, example)), block, key, depth + 1)
   }
 }
 
-function* formsOf(object: KubernetesObject, isWanted: (form: Form) => boolean): Generator<Form> {
+function* generateForms(object: KubernetesObject, isWanted: (form: Form) => boolean): Generator<Form> {
   for (const block of blocksIn(object)) {
     const { pointer, field, schema, value } = block
     const isBeside = (leaf: Leaf) =>
@@ -184,21 +191,21 @@ function* formsOf(object: KubernetesObject, isWanted: (form: Form) => boolean): 
       if (!Object.hasOwn(value, key)) {
         const example = examples.get(`${object.kind} ${field}/${key}`)
         if (example === undefined) continue
-        const more = formOf(set(object, own, example))
+        const more = normalizeForm(set(object, own, example))
         const form = { what: `with ${field}/${key}`, object: more, isMeant: (leaf: Leaf) => isWithin(leaf, own) }
         if (isWanted(form) && reasonsAgainst(more).length === 0) yield form
         continue
       }
       for (const other of node.enum ?? (node.type === 'boolean' && key !== 'enabled' ? [!value[key]] : [])) {
         if (other === value[key] || Object.hasOwn(node.refusedValues ?? {}, String(other))) continue
-        for (const form of switched(formOf(set(object, own, other)), block, key))
+        for (const form of generateSwitched(normalizeForm(set(object, own, other)), block, key))
           yield { what: `${field}/${key} ${other}`, object: form, isMeant: isBeside }
       }
       if (pointer === '/spec' || isRequired(block, key)) continue
-      const kept = Object.entries(value).filter(
+      const remaining = Object.entries(value).filter(
         ([name]) => name === key || name === 'enabled' || isRequired(block, name),
       )
-      const alone = formOf(set(object, pointer, Object.fromEntries(kept)))
+      const alone = normalizeForm(set(object, pointer, Object.fromEntries(remaining)))
       const form = { what: 'alone', object: alone, isMeant: (leaf: Leaf) => isWithin(leaf, own) }
       if (isWanted(form) && reasonsAgainst(alone).length === 0) yield form
     }
@@ -212,9 +219,9 @@ const isLeave = ({ field, value }: Leaf) => value === true && /\/(insecure|allow
 
 /** Tells whether another value of the field, or its absence, is refused or changes the plan. */
 function isRead(form: KubernetesObject, plans: Plans, leaf: Leaf, other: unknown): boolean {
-  const changed = formOf(set(form, leaf.pointer, other))
+  const changed = normalizeForm(set(form, leaf.pointer, other))
   if (refusals(changed).length > 0 || new Plans(changed).differFrom(plans)) return true
-  const absent = formOf(remove(form, leaf.pointer))
+  const absent = normalizeForm(remove(form, leaf.pointer))
   return refusals(absent).length === 0 && new Plans(absent).differFrom(plans)
 }
 
@@ -224,7 +231,7 @@ for (const kind of Object.keys(kinds) as KindName[])
     const ignored = new Set<string>()
     /** Yields the fields of a variant that have to be checked, each with another value. */
     function* openIn({ what, object: form, isMeant }: Form) {
-      for (const leaf of leavesOf(specSchema(form), form['spec'], '/spec', '')) {
+      for (const leaf of walkLeaves(specSchema(form), form['spec'], '/spec', '')) {
         const id = `${what}: ${leaf.field}`
         if (seen.has(id) || !isMeant(leaf) || isLeave(leaf) || typeof leaf.schema.readBy === 'object') continue
         const other = another(leaf)
@@ -234,11 +241,11 @@ for (const kind of Object.keys(kinds) as KindName[])
     // Computing whether a variant is refused takes longest, so variants with nothing to check are left out.
     const isWanted = (form: Form) => !openIn(form).next().done
     for (const object of objects.filter((one) => one.kind === kind)) {
-      for (const given of formsOf(object, isWanted)) {
-        const { object: form } = given
-        const plans = plansOf(form)
-        for (const { id, leaf, other } of openIn(given)) {
-          const isNamed = () => namedIn(plans).some((place) => isWithin(leaf, place))
+      for (const variant of generateForms(object, isWanted)) {
+        const { object: form } = variant
+        const plans = planForm(form)
+        for (const { id, leaf, other } of openIn(variant)) {
+          const isNamed = () => listNamedPlaces(plans).some((place) => isWithin(leaf, place))
           if (isRead(form, plans, leaf, other) || isNamed()) seen.add(id)
           else ignored.add(`${object.metadata.name}, ${id}`)
         }

@@ -10,8 +10,16 @@ import type { SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { another, fieldsOf, type Leaf, leavesOf, planned, readersAmong, set } from '../../support/operator/fields.ts'
-import { ChangedWorld, context, defaulted, nameOf, worldContent } from '../../support/operator/plans.ts'
+import {
+  another,
+  type Leaf,
+  planToText,
+  readersAmong,
+  set,
+  walkFields,
+  walkLeaves,
+} from '../../support/operator/fields.ts'
+import { addDefaults, ChangedWorld, context, formatName, worldContent } from '../../support/operator/plans.ts'
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
@@ -19,7 +27,7 @@ const objects = [...content.objects]
 const without = { ...content, configMaps: [] }
 const worlds = [content, without].map((one) => {
   const world = new ChangedWorld(one)
-  const before = new Map(objects.map((object) => [nameOf(object), planned(object, world.view)]))
+  const before = new Map(objects.map((object) => [formatName(object), planToText(object, world.view)]))
   return { world, before, readers: readersAmong(objects, world.view) }
 })
 
@@ -28,11 +36,11 @@ const worlds = [content, without].map((one) => {
  * usually changes.
  */
 function changesPlans(changed: KubernetesObject): boolean {
-  const name = nameOf(changed)
+  const name = formatName(changed)
   return worlds.some(({ world, before, readers }) => {
     const view = world.with(changed)
     const affected = [changed, ...(readers.get(name) ?? [])]
-    return affected.some((object) => planned(object, view) !== before.get(nameOf(object)))
+    return affected.some((object) => planToText(object, view) !== before.get(formatName(object)))
   })
 }
 
@@ -59,7 +67,7 @@ function backward(value: unknown): unknown {
 test('the order of keys in a manifest does not change the plan', () => {
   const plans = (all: readonly KubernetesObject[]) =>
     planAll(fillWorld({ ...content, objects: all }).view, context).map(({ object, plan }) => ({
-      name: nameOf(object),
+      name: formatName(object),
       plan: JSON.stringify(plan),
     }))
   const written = plans(objects)
@@ -71,20 +79,20 @@ for (const kind of Object.keys(kinds) as KindName[]) {
   const own = objects.filter((object) => object.kind === kind)
   const schema = kinds[kind].spec as SchemaNode
   const leaves = own.flatMap((object) =>
-    [...leavesOf(schema, object['spec'], '/spec', '')].map((leaf) => ({ object, leaf })),
+    [...walkLeaves(schema, object['spec'], '/spec', '')].map((leaf) => ({ object, leaf })),
   )
 
   test(`${kind}: every field that somebody reads is in the corpus`, () => {
     const present = new Set(leaves.map(({ leaf }) => leaf.field))
-    const absent = [...fieldsOf(schema, '')].filter((field) => !present.has(field))
+    const absent = [...walkFields(schema, '')].filter((field) => !present.has(field))
     assert.equal(absent, [])
   })
 
-  test(`${kind}: every field that is set changes what is planned`, () => {
+  test(`${kind}: every field that is set changes the plan`, () => {
     const read = new Map<string, boolean>()
     for (const { object, leaf } of leaves) {
       if (single(leaf) || read.get(leaf.field)) continue
-      const changed = defaulted(set(object, leaf.pointer, another(leaf)) as KubernetesObject)
+      const changed = addDefaults(set(object, leaf.pointer, another(leaf)) as KubernetesObject)
       read.set(leaf.field, changesPlans(changed))
     }
     const ignored = [...read].filter(([, isRead]) => !isRead).map(([field]) => field)

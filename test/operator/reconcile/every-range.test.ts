@@ -23,17 +23,17 @@ import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { buildSchedule } from '../../../dataplane/registry/sync/schedule.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { recordLog } from '../../support/kept-log.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
-import { type Leaf, leavesOf, set } from '../../support/operator/fields.ts'
+import { type Leaf, set, walkLeaves } from '../../support/operator/fields.ts'
 import {
+  addDefaults,
   ChangedWorld,
   configText,
   context,
-  defaulted,
-  nameOf,
-  plansOf,
+  formatName,
+  planWorld,
   worldContent,
 } from '../../support/operator/plans.ts'
 
@@ -53,7 +53,7 @@ const objects = [...content.objects]
 const LARGEST = 2 ** 31 - 1
 
 /** Returns both ends of the range that a schema accepts, and values near them. */
-function endsOf({ schema, value }: Leaf): readonly unknown[] {
+function listEnds({ schema, value }: Leaf): readonly unknown[] {
   const { minimum = -LARGEST, maximum = LARGEST } = schema as { minimum?: number; maximum?: number }
   if (typeof value === 'number') return [minimum, maximum]
   if (typeof value !== 'string' || schema.enum) return []
@@ -88,7 +88,7 @@ function start(kind: string, text: string): void {
   if (cimd) new ClientDocuments({ config: cimd, rules, isLocal: true, log: () => undefined as never })
 }
 
-const complaintsOf = (plan: ReturnType<typeof reconcile>): string =>
+const formatComplaints = (plan: ReturnType<typeof reconcile>): string =>
   JSON.stringify(
     plan.status.conditions.filter(({ status }) => status === 'False').map(({ type, message }) => [type, message]),
   )
@@ -101,7 +101,7 @@ function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): voi
   const planned = view.all().filter((object) => object === form || names.has(`${object.kind} ${object.metadata.name}`))
   for (const object of planned) {
     const plan = reconcile(object, view, context)
-    if (complaintsOf(plan) !== before.get(nameOf(object))) return
+    if (formatComplaints(plan) !== before.get(formatName(object))) return
     for (const child of plan.children === 'hold' ? [] : plan.children)
       if (child.kind === 'ConfigMap')
         for (const text of Object.values(child['data'] as object)) start(object.kind, String(text))
@@ -109,18 +109,20 @@ function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): voi
 }
 
 const world = new ChangedWorld(content)
-const before = new Map(objects.map((object) => [nameOf(object), complaintsOf(reconcile(object, world.view, context))]))
+const before = new Map(
+  objects.map((object) => [formatName(object), formatComplaints(reconcile(object, world.view, context))]),
+)
 
 for (const kind of Object.keys(kinds) as KindName[])
   test(`${kind}: at both ends of each range it is refused, or served`, () => {
     const seen = new Set<string>()
     const failed: string[] = []
     for (const object of objects.filter((one) => one.kind === kind)) {
-      for (const leaf of leavesOf(kinds[kind].spec as SchemaNode, object['spec'], '/spec', '')) {
+      for (const leaf of walkLeaves(kinds[kind].spec as SchemaNode, object['spec'], '/spec', '')) {
         if (seen.has(leaf.field) || typeof leaf.schema.readBy === 'object') continue
         seen.add(leaf.field)
-        for (const end of endsOf(leaf)) {
-          const form = defaulted(set(object, leaf.pointer, end) as KubernetesObject)
+        for (const end of listEnds(leaf)) {
+          const form = addDefaults(set(object, leaf.pointer, end) as KubernetesObject)
           if (validateObject({ ...form, apiVersion: 'portico.dev/v1beta1' }, 'portico.dev').length > 0) continue
           try {
             serve(form, before)
@@ -138,7 +140,7 @@ const GATEWAYS = [
   ...['VirtualMCPServer/gateway', 'VirtualMCPServer/inline', 'MCPRemoteProxy/proxy', 'MCPRemoteProxy/logging-in'],
   ...[0, 1, 2].flatMap((index) => [`VirtualMCPServer/redis-${index}`, `VirtualMCPServer/logging-in-${index}`]),
 ]
-const plans = plansOf(fillWorld(content))
+const plans = planWorld(fillWorld(content))
 
 /** Returns a configuration with each leaf at the first end of its range that is accepted. Many leaves are checked at once. */
 function atEnds(
@@ -150,15 +152,15 @@ function atEnds(
   if (leaf === undefined) return config
   if (leaves.length > 1) {
     const all = leaves.reduce((form, { pointer, ...one }) => {
-      const [first = one.value] = pick(endsOf({ pointer, ...one }))
+      const [first = one.value] = pick(listEnds({ pointer, ...one }))
       return set(form, pointer, first) as GatewayConfig
     }, config)
-    if (isTaken(JSON.stringify(all))) return all
+    if (isAccepted(JSON.stringify(all))) return all
     const half = leaves.length >> 1
     return atEnds(atEnds(config, leaves.slice(0, half), pick), leaves.slice(half), pick)
   }
-  const forms = pick(endsOf(leaf)).map((end) => set(config, leaf.pointer, end) as GatewayConfig)
-  return forms.find((form) => isTaken(JSON.stringify(form))) ?? config
+  const forms = pick(listEnds(leaf)).map((end) => set(config, leaf.pointer, end) as GatewayConfig)
+  return forms.find((form) => isAccepted(JSON.stringify(form))) ?? config
 }
 
 /**
@@ -173,7 +175,7 @@ function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) 
     return known
   })
   const config = parse(text, (key, value) => (key === 'addresses' ? [redis] : value)) as GatewayConfig
-  const leaves = [...leavesOf(gatewayConfigSchema as SchemaNode, config, '', '')].filter(
+  const leaves = [...walkLeaves(gatewayConfigSchema as SchemaNode, config, '', '')].filter(
     ({ pointer, value, schema }) =>
       // The Redis server does not have that many databases.
       !pointer.endsWith('/redis/db') && (typeof value !== 'string' || schema.pattern?.includes('(ns|us|') === true),
@@ -181,7 +183,7 @@ function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) 
   return JSON.stringify(atEnds(config, leaves, pick))
 }
 
-function isTaken(text: string): boolean {
+function isAccepted(text: string): boolean {
   try {
     parseGateway(text)
     return true
@@ -200,7 +202,7 @@ test('gateways with values at both ends of all ranges start, answer, and stop', 
         const { incomingAuth, sessionStorage } = parseGateway(text) as GatewayConfig
         const configFile = join(folder, 'gateway.yaml')
         await writeFile(configFile, text)
-        const own = { configFile, stateDirectory: join(folder, 'state'), log: keptLog().log }
+        const own = { configFile, stateDirectory: join(folder, 'state'), log: recordLog().log }
         const gateway = await serveGateway({ ...own, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' })
         try {
           const answer = await fetch(`${gateway.url}/mcp`, INITIALIZE)

@@ -12,8 +12,8 @@ const authServer = ({ more = '', provider = '' }) => `{issuer: https://as.exampl
   upstreamProviders: [{name: corp, type: oidc, oidcConfig:
     {issuerUrl: https://idp.example.com, clientId: c, clientSecretRef: ${KEY}, ${provider}}}]}`
 
-const embedded = (given: Parameters<typeof authServer>[0]) =>
-  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: embeddedAuthServer, embeddedAuthServer: ${authServer(given)}}`
+const buildEmbedded = (settings: Parameters<typeof authServer>[0]) =>
+  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: embeddedAuthServer, embeddedAuthServer: ${authServer(settings)}}`
 const credential = (type: string, fields: string) =>
   `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: ${type}, ${type}: {${fields}}}`
 const awsSts = (field: string) =>
@@ -22,13 +22,18 @@ const gateway = (spec: string) =>
   `${GROUP}\n---\nkind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, ${spec}}`
 
 const cases: readonly (readonly [manifest: string, pointer: string])[] = [
-  [embedded({ provider: 'scopes: ["op en"]' }), '/spec/embeddedAuthServer/upstreamProviders/0/oidcConfig/scopes/0'],
   [
-    embedded({ more: `delegateClients: [{clientId: "my agent", clientSecretRef: ${KEY}, audiences: [x]}],` }),
+    buildEmbedded({ provider: 'scopes: ["op en"]' }),
+    '/spec/embeddedAuthServer/upstreamProviders/0/oidcConfig/scopes/0',
+  ],
+  [
+    buildEmbedded({ more: `delegateClients: [{clientId: "my agent", clientSecretRef: ${KEY}, audiences: [x]}],` }),
     '/spec/embeddedAuthServer/delegateClients/0/clientId',
   ],
   [
-    embedded({ more: `delegateClients: [{clientId: a, clientSecretRef: ${KEY}, audiences: [x], scopes: ["a b"]}],` }),
+    buildEmbedded({
+      more: `delegateClients: [{clientId: a, clientSecretRef: ${KEY}, audiences: [x], scopes: ["a b"]}],`,
+    }),
     '/spec/embeddedAuthServer/delegateClients/0/scopes/0',
   ],
   [awsSts('service: ""'), '/spec/awsSts/service'],
@@ -65,8 +70,8 @@ spec: {remoteUrl: https://a.example/mcp, oidcConfigRef: {name: inline, audience:
 kind: MCPOIDCConfig
 metadata: {name: inline}
 spec: {type: inline, inline: {issuer: https://idp.example.com}}`)
-  const told = condition(plans.get('MCPRemoteProxy/proxy'), 'ReferencesResolved')
-  assert.match(told ?? '', /^False ReferenceInvalid: MCPExternalAuthConfig "it": \/spec\/awsSts\/service /)
+  const message = condition(plans.get('MCPRemoteProxy/proxy'), 'ReferencesResolved')
+  assert.match(message ?? '', /^False ReferenceInvalid: MCPExternalAuthConfig "it": \/spec\/awsSts\/service /)
 })
 
 test.run()

@@ -14,7 +14,7 @@ const cases = readdirSync(folder)
   .map((name) => name.replace('.in.yaml', ''))
   .sort()
 
-const planned = (world: World) =>
+const planWorld = (world: World) =>
   canonicalYaml(
     planAll(world.view, context).map(({ object, plan }) => ({
       object: `${object.kind} ${object.metadata.namespace}/${object.metadata.name}`,
@@ -27,7 +27,7 @@ for (const name of cases) {
 
   test(`${name} gives the plans of its golden file`, () => {
     const file = new URL(`${name}.out.yaml`, folder)
-    const plans = planned(fillWorld(content()))
+    const plans = planWorld(fillWorld(content()))
     if (update) writeFileSync(file, plans)
     assert.ok(existsSync(file), `${name}.out.yaml is missing: run this test with UPDATE_GOLDEN=1`)
     assert.fixture(plans, readFileSync(file, 'utf8'))
@@ -37,24 +37,24 @@ for (const name of cases) {
     const { objects, secrets, configMaps, observations, sources } = content()
     const backward = <T>(list: Iterable<T>) => [...list].reverse()
     const shuffled = fillWorld({
-      objects: backward(objects).map((object) => reordered(object) as typeof object),
+      objects: backward(objects).map((object) => reorder(object) as typeof object),
       secrets: backward(secrets),
       configMaps: backward(configMaps),
       observations,
       sources,
     })
-    assert.is(planned(shuffled), planned(fillWorld(content())))
+    assert.is(planWorld(shuffled), planWorld(fillWorld(content())))
   })
 }
 
 /** Returns the value with the keys of every object reversed. */
-function reordered(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(reordered)
+function reorder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reorder)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value)
       .reverse()
-      .map(([key, inner]) => [key, reordered(inner)]),
+      .map(([key, inner]) => [key, reorder(inner)]),
   )
 }
 

@@ -5,22 +5,22 @@ import { fillWorld } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { condition, configText, context, worldContent } from '../../support/operator/plans.ts'
 
-const planned = (spec: string) => {
+const planOnMachine = (spec: string) => {
   const text = `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}`
   return planAll(fillWorld(worldContent(text)).view, { ...context, isOwnMachine: true })[0]?.plan
 }
 
 test('a permission profile is not enforced, and a warning says so', () => {
   assert.match(
-    condition(planned('permissionProfile: {name: none}'), 'PermissionProfileWarning') ?? '',
+    condition(planOnMachine('permissionProfile: {name: none}'), 'PermissionProfileWarning') ?? '',
     /^True NotEnforced/,
   )
-  assert.is(condition(planned('permissionProfile: {name: network}'), 'PermissionProfileWarning'), undefined)
-  assert.is(condition(planned(''), 'PermissionProfileWarning'), undefined)
+  assert.is(condition(planOnMachine('permissionProfile: {name: network}'), 'PermissionProfileWarning'), undefined)
+  assert.is(condition(planOnMachine(''), 'PermissionProfileWarning'), undefined)
 })
 
 test('the URL of a workload is its own, without a Gateway', () => {
-  const plan = planned('httpRoute: {parentRefs: [{name: public}], hostnames: [tools.example.com]}')
+  const plan = planOnMachine('httpRoute: {parentRefs: [{name: public}], hostnames: [tools.example.com]}')
   assert.is(plan?.status['externalUrl'], undefined)
   const configs = plan?.children === 'hold' ? [] : (plan?.children ?? []).filter(({ kind }) => kind === 'ConfigMap')
   assert.is(configs.length, 1)

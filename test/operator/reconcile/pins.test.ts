@@ -9,7 +9,7 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import type { Plan } from '../../../operator/reconcile/index.ts'
-import { condition, plansOf, plansOfText, worldContent } from '../../support/operator/plans.ts'
+import { condition, plansOfText, planWorld, worldContent } from '../../support/operator/plans.ts'
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`
 const server = (pinning = '') => `
@@ -103,7 +103,7 @@ test('an MCPPin under deletion approves nothing, and nothing blocks its deletion
       ? { ...object, metadata: { ...object.metadata, deletionTimestamp: '2026-11-20T11:00:00Z' } }
       : object,
   )
-  const plans = plansOf(fillWorld({ ...content, objects }))
+  const plans = planWorld(fillWorld({ ...content, objects }))
   assert.equal(pinningIn(plans.get('MCPServer/weather'), 'weather'), { mode: 'enforce' })
   assert.is(plans.get('MCPPin/a')?.finalizer, false)
   assert.match(condition(plans.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', /^False Unpinned: /)
@@ -112,39 +112,39 @@ test('an MCPPin under deletion approves nothing, and nothing blocks its deletion
 test('a gateway accepts only answers that a proxy says it enforces, and withholds everything of one that does not enforce', () => {
   const backend = (own: string, pinning: string) =>
     backendIn(plansOfText(server(own) + group + gateway(pinning)).get('VirtualMCPServer/all'), 'weather')
-  const rendered = (own: string, pinning: string) => backend(own, pinning)?.pinning
-  const isAsked = (own: string, pinning: string) => backend(own, pinning)?.enforcesPins
-  assert.is(isAsked('{mode: enforce}', '{mode: enforce}'), true)
+  const renderPinning = (own: string, pinning: string) => backend(own, pinning)?.pinning
+  const needsEnforcement = (own: string, pinning: string) => backend(own, pinning)?.enforcesPins
+  assert.is(needsEnforcement('{mode: enforce}', '{mode: enforce}'), true)
   for (const [own, pinning] of [
     ['{mode: report}', '{mode: enforce}'],
     ['{mode: enforce}', '{mode: report}'],
     ['{mode: enforce}', ''],
     ['{mode: enforce}', '{mode: enforce, unpinnedBackends: allow}'],
   ] as const)
-    assert.is(isAsked(own, pinning), undefined, `${own} ${pinning}`)
+    assert.is(needsEnforcement(own, pinning), undefined, `${own} ${pinning}`)
   for (const own of ['', '{mode: disabled}', '{mode: report}'])
-    assert.equal(rendered(own, '{mode: enforce}'), { mode: 'enforce' }, own)
-  assert.is(rendered('{mode: enforce}', '{mode: enforce}'), undefined)
-  assert.is(rendered('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
-  assert.equal(rendered('', '{mode: report}'), { mode: 'report' })
-  assert.is(rendered('{mode: report}', '{mode: report}'), undefined)
+    assert.equal(renderPinning(own, '{mode: enforce}'), { mode: 'enforce' }, own)
+  assert.is(renderPinning('{mode: enforce}', '{mode: enforce}'), undefined)
+  assert.is(renderPinning('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
+  assert.equal(renderPinning('', '{mode: report}'), { mode: 'report' })
+  assert.is(renderPinning('{mode: report}', '{mode: report}'), undefined)
 })
 
 test('the stricter mode of an entry and its gateway counts, and pins count without a mode of the entry', () => {
-  const rendered = (own: string, pinning: string, pins = '') =>
+  const renderPinning = (own: string, pinning: string, pins = '') =>
     pinningIn(plansOfText(entry(own) + group + gateway(pinning) + pins).get('VirtualMCPServer/all'), 'far')
   const pins = pin('a', onFar, tool('a', 'a'))
   const approved = { tools: { a: [digest('a')] } }
-  assert.equal(rendered('', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
-  assert.equal(rendered('{mode: report}', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
-  assert.equal(rendered('{mode: enforce}', '{mode: report}', pins), { mode: 'enforce', pins: approved })
-  assert.equal(rendered('{mode: enforce}', '', pins), { mode: 'enforce', pins: approved })
-  assert.equal(rendered('', '{mode: enforce}'), { mode: 'enforce' })
-  assert.is(rendered('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
-  assert.equal(rendered('', '{mode: enforce, unpinnedBackends: allow}', pins), { mode: 'enforce', pins: approved })
-  assert.equal(rendered('{mode: report}', '{mode: enforce, unpinnedBackends: allow}'), { mode: 'report' })
-  assert.equal(rendered('{mode: enforce}', '{mode: report, unpinnedBackends: allow}'), { mode: 'enforce' })
-  assert.is(rendered('', '', pins), undefined)
+  assert.equal(renderPinning('', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(renderPinning('{mode: report}', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(renderPinning('{mode: enforce}', '{mode: report}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(renderPinning('{mode: enforce}', '', pins), { mode: 'enforce', pins: approved })
+  assert.equal(renderPinning('', '{mode: enforce}'), { mode: 'enforce' })
+  assert.is(renderPinning('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
+  assert.equal(renderPinning('', '{mode: enforce, unpinnedBackends: allow}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(renderPinning('{mode: report}', '{mode: enforce, unpinnedBackends: allow}'), { mode: 'report' })
+  assert.equal(renderPinning('{mode: enforce}', '{mode: report, unpinnedBackends: allow}'), { mode: 'enforce' })
+  assert.is(renderPinning('', '', pins), undefined)
 })
 
 const manifests = (mode: string) =>
@@ -155,7 +155,7 @@ const manifests = (mode: string) =>
   pin('weather', onWeather, tool('a', 'a')) +
   pin('far', onFar, tool('a', 'a'))
 
-interface Seen {
+interface PodDefinitions {
   readonly name: string
   readonly withheld?: number
   readonly reported?: number
@@ -163,22 +163,29 @@ interface Seen {
 }
 
 /** Plans with these definitions reported by pods, given the statuses of earlier plans. */
-function planned(
+function planPins(
   mode: string,
-  ofServer: Seen | undefined,
-  ofGateway: Seen | undefined,
-  before?: ReturnType<typeof plansOf>,
+  ofServer: PodDefinitions | undefined,
+  ofGateway: PodDefinitions | undefined,
+  before?: ReturnType<typeof planWorld>,
 ) {
   const content = worldContent(manifests(mode))
-  const whole = (seen: Seen) => ({ approved: 1, withheld: 0, reported: 0, missing: 0, names: [], ...seen })
-  const observation = (kind: string, name: string, seen: Seen | undefined) => ({
+  const fillCounts = (seen: PodDefinitions) => ({
+    approved: 1,
+    withheld: 0,
+    reported: 0,
+    missing: 0,
+    names: [],
+    ...seen,
+  })
+  const observation = (kind: string, name: string, seen: PodDefinitions | undefined) => ({
     kind,
     namespace: 'default',
     name,
     replicas: 1,
     readyReplicas: 1,
     reported: true as const,
-    ...(seen && { definitions: [whole(seen)] }),
+    ...(seen && { definitions: [fillCounts(seen)] }),
   })
   const objects = [...content.objects].map((object): KubernetesObject => {
     const status = before?.get(`${object.kind}/${object.metadata.name}`)?.status
@@ -188,48 +195,48 @@ function planned(
     observation('MCPServer', 'weather', ofServer),
     observation('VirtualMCPServer', 'all', ofGateway),
   ]
-  return plansOf(fillWorld({ ...content, objects, observations }))
+  return planWorld(fillWorld({ ...content, objects, observations }))
 }
 
-const told = (plans: ReturnType<typeof plansOf>) =>
+const readConditions = (plans: ReturnType<typeof planWorld>) =>
   ['MCPServer/weather', 'MCPServerEntry/far', 'VirtualMCPServer/all'].map((name) =>
     condition(plans.get(name), 'DefinitionsApproved'),
   )
 
-const eventsOf = (plans: ReturnType<typeof plansOf>) =>
+const listEvents = (plans: ReturnType<typeof planWorld>) =>
   ['MCPServer/weather', 'MCPServerEntry/far', 'VirtualMCPServer/all'].map((name) =>
     (plans.get(name)?.events ?? []).flatMap(({ reason }) => (reason.startsWith('Definition') ? [reason] : [])),
   )
 
 test('DefinitionsApproved shows the reports of pods at the server, and their sum at the gateway', () => {
-  const unseen = planned('enforce', undefined, undefined)
+  const unseen = planPins('enforce', undefined, undefined)
   assert.equal(
-    told(unseen).map((text) => text?.split(':')[0]),
+    readConditions(unseen).map((text) => text?.split(':')[0]),
     Array(3).fill('Unknown NotObserved'),
   )
-  const well = planned('enforce', { name: 'weather' }, { name: 'far' }, unseen)
-  assert.equal(told(well), [
+  const well = planPins('enforce', { name: 'weather' }, { name: 'far' }, unseen)
+  assert.equal(readConditions(well), [
     'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
     'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
     'True AllApproved: 2 approved, 0 withheld, 0 reported, 0 missing',
   ])
-  assert.equal(eventsOf(well), [[], [], []])
-  const ill = planned('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, well)
-  assert.equal(told(ill), [
+  assert.equal(listEvents(well), [[], [], []])
+  const ill = planPins('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, well)
+  assert.equal(readConditions(ill), [
     'False Withheld: 1 approved, 1 withheld, 0 reported, 0 missing: tools "a\\u200b"',
     'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
     'False Withheld: 2 approved, 1 withheld, 0 reported, 0 missing: weather: tools "a\\u200b"',
   ])
-  assert.equal(eventsOf(ill), [['DefinitionWithheld'], [], ['DefinitionWithheld']])
+  assert.equal(listEvents(ill), [['DefinitionWithheld'], [], ['DefinitionWithheld']])
   // The same report again: the status stays byte for byte, and no event is sent.
-  const still = planned('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, ill)
-  assert.equal(eventsOf(still), [[], [], []])
+  const still = planPins('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, ill)
+  assert.equal(listEvents(still), [[], [], []])
   for (const [name, plan] of still) assert.equal(plan.status, ill.get(name)?.status, name)
   // After a restart the operator knows nothing yet and keeps the status as it is.
-  assert.equal(told(planned('enforce', undefined, undefined, ill))[0], told(ill)[0])
-  const healed = planned('enforce', { name: 'weather' }, { name: 'far' }, still)
-  assert.equal(told(healed), told(well))
-  assert.equal(eventsOf(healed), [['DefinitionApproved'], [], ['DefinitionApproved']])
+  assert.equal(readConditions(planPins('enforce', undefined, undefined, ill))[0], readConditions(ill)[0])
+  const healed = planPins('enforce', { name: 'weather' }, { name: 'far' }, still)
+  assert.equal(readConditions(healed), readConditions(well))
+  assert.equal(listEvents(healed), [['DefinitionApproved'], [], ['DefinitionApproved']])
 })
 
 test('once there are pins, no message says that there are none', () => {
@@ -240,31 +247,31 @@ test('once there are pins, no message says that there are none', () => {
     (object): KubernetesObject =>
       object.kind === 'MCPServer' && status !== undefined ? { ...object, status } : object,
   )
-  const plan = plansOf(fillWorld({ ...content, objects })).get('MCPServer/weather')
+  const plan = planWorld(fillWorld({ ...content, objects })).get('MCPServer/weather')
   assert.match(condition(plan, 'DefinitionsApproved') ?? '', /^Unknown NotObserved: /)
 })
 
 test('definitions of an entry that a gateway withholds are reported at the entry, too', () => {
-  const plans = planned(
+  const plans = planPins(
     'enforce',
     { name: 'weather' },
     { name: 'far', withheld: 2, names: ['tools "a"', 'instructions'] },
   )
-  assert.equal(told(plans).slice(1), [
+  assert.equal(readConditions(plans).slice(1), [
     'False Withheld: 1 approved, 2 withheld, 0 reported, 0 missing: instructions, tools "a"',
     'False Withheld: 2 approved, 2 withheld, 0 reported, 0 missing: far: instructions, far: tools "a"',
   ])
 })
 
 test('in report mode the condition is True and names the differences', () => {
-  const plans = planned('report', { name: 'weather', reported: 1, names: ['tools "a"'] }, { name: 'far' })
-  assert.is(told(plans)[0], 'True Reported: 1 approved, 0 withheld, 1 reported, 0 missing: tools "a"')
-  assert.equal(eventsOf(plans), [[], [], []])
+  const plans = planPins('report', { name: 'weather', reported: 1, names: ['tools "a"'] }, { name: 'far' })
+  assert.is(readConditions(plans)[0], 'True Reported: 1 approved, 0 withheld, 1 reported, 0 missing: tools "a"')
+  assert.equal(listEvents(plans), [[], [], []])
 })
 
 test('a message has ten names at most, however many pods report, and no text of a definition', () => {
   const names = Array.from({ length: 50 }, (_, index) => `tools "${index}"`)
-  const [message = ''] = told(planned('enforce', { name: 'weather', withheld: 50, names }, { name: 'far' }))
+  const [message = ''] = readConditions(planPins('enforce', { name: 'weather', withheld: 50, names }, { name: 'far' }))
   assert.is(message.match(/tools "/g)?.length, 10)
 })
 
@@ -278,14 +285,14 @@ test('an MCPPin over the size limit keeps the running pods, and is reported', ()
     [...content.objects].map((object) =>
       object.kind === 'MCPPin' ? { ...object, spec: { ...(object['spec'] as object), tools } } : object,
     )
-  const large = plansOf(fillWorld({ ...content, objects: withTools(many) }))
+  const large = planWorld(fillWorld({ ...content, objects: withTools(many) }))
   const about = /^False PinsInvalid: .*the spec has \d+ bytes; at most 1000000 are read/
   assert.match(condition(large.get('MCPPin/a'), 'Valid') ?? '', about)
   assert.is(large.get('MCPServer/weather')?.children, 'hold')
   assert.match(condition(large.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', about)
   // Within the size limit of an object, but above that of a configuration.
   const fitting = many.slice(0, 7_300)
-  const full = plansOf(
+  const full = planWorld(
     fillWorld({
       ...content,
       objects: [

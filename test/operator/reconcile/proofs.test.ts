@@ -122,8 +122,8 @@ test('a warning says that the authorization server binds tokens but the endpoint
     const plan = (dpop?: object) =>
       plansOfText(stringify({ kind, metadata: { name: 'it' }, spec: spec(dpop) }) + WORLD + OWN).get(`${kind}/it`)
     for (const dpop of [undefined, { mode: 'disabled' }]) {
-      const told = condition(plan(dpop), 'ProofWarning') ?? ''
-      assert.ok(told.startsWith(`True ProofsNotRead: ${KINDS[kind]?.at} is not on`), `${kind}: ${told}`)
+      const warning = condition(plan(dpop), 'ProofWarning') ?? ''
+      assert.ok(warning.startsWith(`True ProofsNotRead: ${KINDS[kind]?.at} is not on`), `${kind}: ${warning}`)
       assert.is(condition(plan(dpop), 'Valid'), 'True ConfigValid', kind)
     }
     assert.is(condition(plan({}), 'ProofWarning'), undefined)

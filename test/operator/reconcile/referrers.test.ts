@@ -1,10 +1,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createWorld, type KubernetesObject } from '../../../operator/model/index.ts'
-import { context, defaulted, plansOf } from '../../support/operator/plans.ts'
+import { addDefaults, context, planWorld } from '../../support/operator/plans.ts'
 
 const make = (kind: string, name: string, spec: object, metadata: object = {}): KubernetesObject =>
-  defaulted({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })
+  addDefaults({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })
 
 /** The fields that each workload requires besides its reference. */
 const workloads = {
@@ -19,23 +19,24 @@ for (const [kind, spec] of Object.entries(workloads)) {
     for (const name of ['one', 'two']) world.objects.put(make('MCPTelemetryConfig', name, {}))
     const refer = (name: string | undefined) =>
       world.objects.put(make(kind, 'it', name === undefined ? spec : { ...spec, telemetryConfigRef: { name } }))
-    const listed = (name: string) => plansOf(world).get(`MCPTelemetryConfig/${name}`)?.status['referencingWorkloads']
+    const listReferrers = (name: string) =>
+      planWorld(world).get(`MCPTelemetryConfig/${name}`)?.status['referencingWorkloads']
     const it = [{ kind, name: 'it' }]
 
-    assert.equal(listed('one'), [])
+    assert.equal(listReferrers('one'), [])
     refer('one')
-    assert.equal([listed('one'), listed('two')], [it, []])
+    assert.equal([listReferrers('one'), listReferrers('two')], [it, []])
     refer('two')
-    assert.equal([listed('one'), listed('two')], [[], it])
+    assert.equal([listReferrers('one'), listReferrers('two')], [[], it])
     refer(undefined)
-    assert.equal([listed('one'), listed('two')], [[], []])
+    assert.equal([listReferrers('one'), listReferrers('two')], [[], []])
     refer('one')
     world.objects.put(
       make(kind, 'it', { ...spec, telemetryConfigRef: { name: 'one' } }, { deletionTimestamp: '2026-11-20T11:00:00Z' }),
     )
-    assert.equal(listed('one'), it, 'one under deletion counts until it is gone')
+    assert.equal(listReferrers('one'), it, 'one under deletion counts until it is gone')
     world.objects.delete(kind, 'default', 'it')
-    assert.equal([listed('one'), listed('two')], [[], []])
+    assert.equal([listReferrers('one'), listReferrers('two')], [[], []])
   })
 }
 
@@ -46,7 +47,7 @@ test('referencingWorkloads is sorted by kind, then name, whatever order they cam
   for (const name of ['b', 'a', 'B'])
     for (const [kind, spec] of Object.entries(workloads).reverse())
       world.objects.put(make(kind, name, { ...spec, telemetryConfigRef }))
-  const status = plansOf(world).get('MCPTelemetryConfig/otel')?.status
+  const status = planWorld(world).get('MCPTelemetryConfig/otel')?.status
   const listed = (status?.['referencingWorkloads'] ?? []) as { kind: string; name: string }[]
   assert.equal(
     listed.map(({ kind, name }) => `${kind}/${name}`),
@@ -69,7 +70,7 @@ test('an entry that uses a credential is listed and blocks its deletion', () => 
   world.objects.put(make('MCPExternalAuthConfig', 'x', { type: 'unauthenticated' }))
   const remote = { remoteUrl: 'https://example.com/mcp', transport: 'streamable-http', groupRef: { name: 'g' } }
   world.objects.put(make('MCPServerEntry', 'it', { ...remote, externalAuthConfigRef: { name: 'x' } }))
-  const plan = plansOf(world).get('MCPExternalAuthConfig/x')
+  const plan = planWorld(world).get('MCPExternalAuthConfig/x')
   assert.is(plan?.finalizer, true)
   assert.equal(plan?.status['referencingWorkloads'], [{ kind: 'MCPServerEntry', name: 'it' }])
 })
@@ -78,7 +79,7 @@ test('the hash depends on the spec, not on its spelling', () => {
   const world = createWorld()
   const attributes = (spec: object) => {
     world.objects.put(make('MCPTelemetryConfig', 'otel', spec))
-    return plansOf(world).get('MCPTelemetryConfig/otel')?.status['configHash'] as string
+    return planWorld(world).get('MCPTelemetryConfig/otel')?.status['configHash'] as string
   }
   const first = attributes({ openTelemetry: { resourceAttributes: { a: '1', b: '2' } } })
   assert.match(first, /^sha256:[0-9a-f]{64}$/)
@@ -90,7 +91,7 @@ test('the time of a hash changes only with the hash, and is absent if unknown', 
   const plan = (spec: object, status: object | undefined, now: string) => {
     const world = createWorld()
     world.objects.put({ ...make('MCPToolConfig', 'it', spec), ...(status && { status }) })
-    return plansOf(world, { ...context, now }).get('MCPToolConfig/it')?.status
+    return planWorld(world, { ...context, now }).get('MCPToolConfig/it')?.status
   }
   const first = plan({ toolsFilter: ['a'] }, undefined, '2026-01-01T00:00:00Z')
   assert.is(first?.['configHashTime'], '2026-01-01T00:00:00Z')

@@ -1,7 +1,7 @@
 /** Checks that addresses which the data plane never connects to are reported at their field. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { condition, context, plansOf, worldOf } from '../../support/operator/plans.ts'
+import { buildWorld, condition, context, planWorld } from '../../support/operator/plans.ts'
 
 const group = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}'
 const kinds = {
@@ -10,9 +10,9 @@ const kinds = {
 } as const
 type Kind = keyof typeof kinds
 
-const validity = (kind: Kind, url: string, more = '', given = context) => {
+const validity = (kind: Kind, url: string, more = '', planContext = context) => {
   const object = `kind: ${kind}\nmetadata: {name: it}\nspec: {${kinds[kind]}remoteUrl: "${url}"${more}}`
-  return condition(plansOf(worldOf(`${group}\n---\n${object}`), given).get(`${kind}/it`), 'Valid')
+  return condition(planWorld(buildWorld(`${group}\n---\n${object}`), planContext).get(`${kind}/it`), 'Valid')
 }
 
 const loopback = [
@@ -55,10 +55,10 @@ const fine = [
 for (const kind of Object.keys(kinds) as Kind[]) {
   test(`${kind}: an address that is called only if it is allowed`, () => {
     for (const url of [...loopback, ...priv]) {
-      const said = validity(kind, url) ?? ''
-      assert.match(said, /^False AddressRefused: \/spec\/remoteUrl: \S+ is a (loopback|private) address: /, url)
-      assert.match(said, 'only under allowPrivateEndpoint', url)
-      assert.not.match(said, ';', `${url}: told once`)
+      const message = validity(kind, url) ?? ''
+      assert.match(message, /^False AddressRefused: \/spec\/remoteUrl: \S+ is a (loopback|private) address: /, url)
+      assert.match(message, 'only under allowPrivateEndpoint', url)
+      assert.not.match(message, ';', `${url}: told once`)
       assert.is(validity(kind, url, ', allowPrivateEndpoint: true'), 'True ConfigValid', url)
     }
   })
@@ -82,13 +82,13 @@ for (const kind of Object.keys(kinds) as Kind[]) {
 
 const issuer = (inline: string) =>
   condition(
-    plansOf(worldOf(`kind: MCPOIDCConfig\nmetadata: {name: it}\nspec: {type: inline, inline: {${inline}}}`)).get(
+    planWorld(buildWorld(`kind: MCPOIDCConfig\nmetadata: {name: it}\nspec: {type: inline, inline: {${inline}}}`)).get(
       'MCPOIDCConfig/it',
     ),
     'Valid',
   )
 
-for (const [inline, said] of [
+for (const [inline, expected] of [
   [
     'issuer: "https://10.0.0.5"',
     '/spec/inline/issuer 10.0.0.5 is a private address: it is called only under jwksAllowPrivateIP',
@@ -104,8 +104,8 @@ for (const [inline, said] of [
   ['issuer: "http://localhost:1", jwksUrl: "http://127.0.0.1:1/keys"', undefined],
 ] as const)
   test(`MCPOIDCConfig: {${inline}}`, () => {
-    if (said === undefined) assert.is(issuer(inline), 'True ConfigValid')
-    else assert.ok(issuer(inline)?.startsWith(`False ConfigInvalid: ${said}`), issuer(inline))
+    if (expected === undefined) assert.is(issuer(inline), 'True ConfigValid')
+    else assert.ok(issuer(inline)?.startsWith(`False ConfigInvalid: ${expected}`), issuer(inline))
   })
 
 test.run()

@@ -33,18 +33,18 @@ for (const name of inputs) {
   })
 
   test(`${name}: a status fed back gives the same plan, at any later time`, () => {
-    const given = content()
-    const first = planAll(createView(given), context)
+    const input = content()
+    const first = planAll(createView(input), context)
     const later = { ...context, now: '2027-01-01T00:00:00Z' }
-    const second = planAll(createView({ ...given, objects: withStatus(first) }), later)
+    const second = planAll(createView({ ...input, objects: withStatus(first) }), later)
     for (const [at, { plan }] of first.entries()) assert.equal(second[at]?.plan, plan)
   })
 
   test(`${name}: planning changes nothing that it was given`, () => {
-    const given = content()
-    const before = canonicalJson(given.objects)
-    planAll(createView(given), context)
-    assert.is(canonicalJson(given.objects), before)
+    const input = content()
+    const before = canonicalJson(input.objects)
+    planAll(createView(input), context)
+    assert.is(canonicalJson(input.objects), before)
   })
 }
 
@@ -63,13 +63,13 @@ const server = (spec: object, status?: object): KubernetesObject => ({
   ...(status ? { status } : {}),
 })
 
-const planOf = (object: KubernetesObject, now: string): Plan =>
+const planObject = (object: KubernetesObject, now: string): Plan =>
   reconcile(object, createView({ objects: [object] }), { ...context, now })
 
 test('lastTransitionTime moves when the status of a condition does, and only then', () => {
-  const good = planOf(server({}), '2026-01-01T00:00:00Z')
-  const bad = planOf(server({ groupRef: { name: 'gone' } }, good.status), '2026-01-02T00:00:00Z')
-  const worse = planOf(server({ groupRef: { name: 'lost' } }, bad.status), '2026-01-03T00:00:00Z')
+  const good = planObject(server({}), '2026-01-01T00:00:00Z')
+  const bad = planObject(server({ groupRef: { name: 'gone' } }, good.status), '2026-01-02T00:00:00Z')
+  const worse = planObject(server({ groupRef: { name: 'lost' } }, bad.status), '2026-01-03T00:00:00Z')
   const time = (plan: Plan, type: string) =>
     plan.status.conditions.find((condition) => condition.type === type)?.lastTransitionTime
   assert.is(time(good, 'ReferencesResolved'), '2026-01-01T00:00:00Z')
@@ -79,18 +79,18 @@ test('lastTransitionTime moves when the status of a condition does, and only the
 })
 
 test('the status of a held workload keeps describing the running set', () => {
-  const good = planOf(server({}), context.now)
-  const held = planOf(server({ groupRef: { name: 'gone' }, proxyPort: 9999 }, good.status), context.now)
-  assert.is(held.children, 'hold')
-  assert.is(held.status['url'], 'http://mcp-it.default.svc.cluster.local:8080/mcp')
-  assert.is(held.status['configHash'], good.status['configHash'])
-  assert.is(held.status.observedGeneration, 2)
+  const good = planObject(server({}), context.now)
+  const refused = planObject(server({ groupRef: { name: 'gone' }, proxyPort: 9999 }, good.status), context.now)
+  assert.is(refused.children, 'hold')
+  assert.is(refused.status['url'], 'http://mcp-it.default.svc.cluster.local:8080/mcp')
+  assert.is(refused.status['configHash'], good.status['configHash'])
+  assert.is(refused.status.observedGeneration, 2)
 })
 
 test('a workload under deletion leaves its children to the garbage collector', () => {
   const object = server({})
   object.metadata.deletionTimestamp = '2026-11-20T11:00:00Z'
-  const plan = planOf(object, context.now)
+  const plan = planObject(object, context.now)
   assert.is(plan.children, 'hold')
   assert.is(plan.status['phase'], 'Terminating')
   assert.is(plan.finalizer, false)

@@ -10,7 +10,7 @@ import { type GatewayConfig, gatewayConfigSchema } from '../../../dataplane/conf
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
-import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
+import { condition, configText, findChild, plansOfText } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
 const parsers: Record<string, (text: string) => unknown> = {
@@ -23,7 +23,7 @@ test('every rendered configuration is accepted by the data plane, under the hash
   for (const name of readdirSync(folder).filter((file) => file.endsWith('.in.yaml'))) {
     for (const [object, plan] of plansOfText(readFileSync(new URL(name, folder), 'utf8'))) {
       if (plan.children === 'hold' || plan.children.length === 0) continue
-      const { data, metadata } = childOf(plan, 'ConfigMap') as unknown as {
+      const { data, metadata } = findChild(plan, 'ConfigMap') as unknown as {
         data: Record<string, string>
         metadata: { annotations: Record<string, string> }
       }
@@ -54,14 +54,14 @@ test('a long configuration is JSON, which the data plane reads at once, with a l
       (_, i) =>
         `kind: MCPServerEntry\nmetadata: {name: member-${i}}\nspec: {remoteUrl: "https://example.com/${i}", transport: streamable-http, groupRef: {name: g}}\n`,
     )
-  const textOf = (count: number) => {
+  const renderText = (count: number) => {
     const gateway =
       'kind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n'
     const manifests = ['kind: MCPGroup\nmetadata: {name: g}\nspec: {}\n', gateway, ...members(count)].join('---\n')
-    const configMap = childOf(plansOfText(manifests).get('VirtualMCPServer/it'), 'ConfigMap')
+    const configMap = findChild(plansOfText(manifests).get('VirtualMCPServer/it'), 'ConfigMap')
     return (configMap as unknown as { data: Record<string, string> }).data['gateway.yaml'] as string
   }
-  const [short, long] = [textOf(2), textOf(800)]
+  const [short, long] = [renderText(2), renderText(800)]
   assert.match(short, /^name: it$/m)
   const parse = parsers['gateway.yaml'] as (text: string) => { backends: readonly { name: string }[] }
   const [few, many] = [parse(short), parse(long)]
@@ -74,7 +74,9 @@ test('a long configuration is JSON, which the data plane reads at once, with a l
 test('only the names and the address of the Service are served', () => {
   const text = 'kind: MCPServer\nmetadata: {name: it, namespace: team}\nspec: {image: x, transport: streamable-http}'
   const config = parsers['gateway.yaml']?.(
-    Object.values((childOf(plansOfText(text).get('MCPServer/it'), 'ConfigMap') as unknown as { data: object }).data)[0],
+    Object.values(
+      (findChild(plansOfText(text).get('MCPServer/it'), 'ConfigMap') as unknown as { data: object }).data,
+    )[0],
   ) as { allowedHosts: string[] }
   assert.equal(config.allowedHosts, ['mcp-it', 'mcp-it.team', 'mcp-it.team.svc', 'mcp-it.team.svc.cluster.local'])
 })
@@ -83,18 +85,18 @@ test('a proxy behind an Ingress gets its prefix, and trusts the headers of the I
   const spec = 'remoteUrl: https://example.com/mcp, endpointPrefix: /team/, trustProxyHeaders: true'
   const known = 'allowedHosts: [tools.example.com]'
   const idp = 'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://i.example}}'
-  const planned = (more: string) => {
+  const planWith = (more: string) => {
     const text = `${idp}\n---\nkind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {${spec}, ${known}${more}}`
     const plan = plansOfText(text).get('MCPRemoteProxy/it')
     return { ...(parse(configText(plan)) as GatewayConfig), url: plan?.status['url'], plan }
   }
-  const plain = planned('')
+  const plain = planWith('')
   assert.is(plain.endpointPrefix, '/team')
   assert.is(plain.trustProxyHeaders, true)
   assert.is(plain.resourceUrl, 'http://mcprp-it.default.svc.cluster.local:8080/team/mcp')
   assert.is(plain.url, plain.resourceUrl)
   assert.is(condition(plain.plan, 'ProxyHeadersWarning'), undefined)
-  const written = planned(', oidcConfigRef: {name: idp, audience: a, resourceUrl: https://tools.example.com/x/mcp}')
+  const written = planWith(', oidcConfigRef: {name: idp, audience: a, resourceUrl: https://tools.example.com/x/mcp}')
   assert.is(written.resourceUrl, 'https://tools.example.com/x/mcp')
   assert.is(written.trustProxyHeaders, undefined, 'a URL that is written down needs no headers')
 })

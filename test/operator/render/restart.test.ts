@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { childOf, configText, plansOfText } from '../../support/operator/plans.ts'
+import { configText, findChild, plansOfText } from '../../support/operator/plans.ts'
 
 const world = (spec: string, more = '') => `kind: MCPServer
 metadata: {name: it}
@@ -19,9 +19,9 @@ metadata: {name: tools}
 spec: {}
 ${more}`
 
-function look(spec: string, more?: string) {
+function planRestart(spec: string, more?: string) {
   const plan = plansOfText(world(spec, more)).get('MCPServer/it')
-  const { template } = childOf(plan, 'Deployment')['spec'] as {
+  const { template } = findChild(plan, 'Deployment')['spec'] as {
     template: { metadata: { annotations: Record<string, string> } }
   }
   return {
@@ -34,20 +34,20 @@ function look(spec: string, more?: string) {
 const secret = (value: string) => `---\nkind: Secret\nmetadata: {name: s}\nstringData: {k: ${value}}`
 
 test('a change of the configuration alone leaves the pods as they are', () => {
-  const before = look('')
-  const after = look('toolConfigRef: {name: short}')
+  const before = planRestart('')
+  const after = planRestart('toolConfigRef: {name: short}')
   assert.is.not(after.config, before.config)
   assert.is(after.pods, before.pods)
 })
 
 test('scaling and joining a group change neither', () => {
-  const before = look('')
-  assert.equal(look('replicas: 3'), before)
-  assert.equal(look('groupRef: {name: tools}'), before)
+  const before = planRestart('')
+  assert.equal(planRestart('replicas: 3'), before)
+  assert.equal(planRestart('groupRef: {name: tools}'), before)
 })
 
 test('image, arguments, environment, resources and mounts change the pods and their hash', () => {
-  const before = look('')
+  const before = planRestart('')
   for (const spec of [
     'args: [a]',
     'env: [{name: A, value: b}]',
@@ -57,14 +57,14 @@ test('image, arguments, environment, resources and mounts change the pods and th
     'serviceAccount: me',
     'podTemplateSpec: {spec: {nodeSelector: {a: b}}}',
   ]) {
-    const after = look(spec)
+    const after = planRestart(spec)
     assert.is.not(after.hash, before.hash, spec)
   }
 })
 
 test('a changed Secret rolls the pods whose environment holds it', () => {
   const spec = 'secrets: [{name: s, key: k}]'
-  assert.is.not(look(spec, secret('one')).hash, look(spec, secret('two')).hash)
+  assert.is.not(planRestart(spec, secret('one')).hash, planRestart(spec, secret('two')).hash)
 })
 
 test('the configuration holds references to Secrets, never a value', () => {
@@ -93,7 +93,7 @@ kind: Secret
 metadata: {name: long.name.with.dots}
 stringData: {k: a, j: b, unused: c}`
   const plan = plansOfText(text).get('MCPRemoteProxy/it')
-  const { template } = childOf(plan, 'Deployment')['spec'] as {
+  const { template } = findChild(plan, 'Deployment')['spec'] as {
     template: { spec: { volumes: { name: string; secret?: object }[]; containers: { volumeMounts: object[] }[] } }
   }
   const volume = template.spec.volumes.find((candidate) => candidate.secret)
@@ -151,8 +151,8 @@ test('an optional CA bundle is an optional volume, and its creation or deletion 
     const [before, after] = [absent.get(workload), present.get(workload)]
     assert.not.match(configText(before), '/ca/ca/', workload)
     assert.match(configText(after), '/ca/ca/ca.crt', workload)
-    const pods = childOf(before, 'Deployment')
-    assert.equal(pods, childOf(after, 'Deployment'), workload)
+    const pods = findChild(before, 'Deployment')
+    assert.equal(pods, findChild(after, 'Deployment'), workload)
     const { volumes } = (pods as unknown as LiveObject).spec.template.spec
     const optional = { name: 'ca', defaultMode: 288, items: [{ key: 'ca.crt', path: 'ca.crt' }], optional: true }
     assert.equal(volumes.find(({ name }) => name === 'portico-ca-ca')?.configMap, optional, workload)
@@ -167,7 +167,7 @@ test('a required CA bundle is not an optional volume', () => {
   const plans = plansOfText(
     `${needed}---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n`,
   )
-  const { volumes } = (childOf(plans.get('MCPRemoteProxy/it'), 'Deployment') as unknown as LiveObject).spec.template
+  const { volumes } = (findChild(plans.get('MCPRemoteProxy/it'), 'Deployment') as unknown as LiveObject).spec.template
     .spec
   assert.is(volumes.find(({ name }) => name === 'portico-ca-ca')?.configMap.optional, undefined)
 })

@@ -25,10 +25,10 @@ metadata: {name: gateway}
 spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
 `)
 
-const backendOf = (name: string) => (parse(configText(plans.get(name))) as GatewayConfig).backends[0]
+const findBackend = (name: string) => (parse(configText(plans.get(name))) as GatewayConfig).backends[0]
 
 test('a server that speaks HTTP+SSE is called at the usual path', () => {
-  const { name, url, transport } = backendOf('MCPServer/server') ?? {}
+  const { name, url, transport } = findBackend('MCPServer/server') ?? {}
   assert.equal([name, url, transport], ['server', 'http://127.0.0.1:9000/sse', 'sse'])
 })
 
@@ -37,7 +37,7 @@ for (const [owner, backend] of [
   ['VirtualMCPServer/gateway', 'entry'],
 ] as const)
   test(`${owner}: a remote one is called at its own URL`, () => {
-    const { name, url, transport } = backendOf(owner) ?? {}
+    const { name, url, transport } = findBackend(owner) ?? {}
     assert.equal([name, url, transport], [backend, 'https://example.com/events', 'sse'])
   })
 

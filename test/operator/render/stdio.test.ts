@@ -2,7 +2,15 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { childOf, condition, configText, context, plansOf, plansOfText, worldOf } from '../../support/operator/plans.ts'
+import {
+  buildWorld,
+  condition,
+  configText,
+  context,
+  findChild,
+  plansOfText,
+  planWorld,
+} from '../../support/operator/plans.ts'
 
 const server = (more = '') => `
 kind: MCPServer
@@ -27,13 +35,13 @@ interface Container {
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
 }
 
-const podOf = (text: string) => {
-  const workload = childOf(plansOfText(text).get('MCPServer/time'), 'StatefulSet')
+const renderPod = (text: string) => {
+  const workload = findChild(plansOfText(text).get('MCPServer/time'), 'StatefulSet')
   return workload['spec'] as { serviceName: string; replicas: number; template: { spec: Pod } }
 }
 
 test('a stdio server is a StatefulSet of one pod whose standard input closes with its proxy', () => {
-  const { serviceName, replicas, template } = podOf(server())
+  const { serviceName, replicas, template } = renderPod(server())
   assert.is(serviceName, 'mcp-time')
   assert.is(replicas, 1)
   const [mcp] = template.spec.containers
@@ -45,16 +53,16 @@ test('a stdio server is a StatefulSet of one pod whose standard input closes wit
 
 test('only its proxy has a token, which allows attaching only to that pod', () => {
   const plan = plansOfText(server()).get('MCPServer/time')
-  const { template } = podOf(server())
+  const { template } = renderPod(server())
   const { containers, initContainers, serviceAccountName, automountServiceAccountToken } = template.spec
   assert.is(automountServiceAccountToken, false)
   assert.is(serviceAccountName, 'time-mcp')
   assert.not(containers[0]?.volumeMounts.some(({ name }) => name === 'portico-cluster'))
   assert.ok(initContainers[0]?.volumeMounts.some(({ mountPath }) => mountPath === '/etc/portico/cluster'))
-  assert.equal(childOf(plan, 'Role')['rules'], [
+  assert.equal(findChild(plan, 'Role')['rules'], [
     { apiGroups: [''], resources: ['pods/attach'], resourceNames: ['time-mcp-0'], verbs: ['create', 'get'] },
   ])
-  assert.equal(childOf(plan, 'RoleBinding')['subjects'], [
+  assert.equal(findChild(plan, 'RoleBinding')['subjects'], [
     { kind: 'ServiceAccount', name: 'time-mcp', namespace: 'default' },
   ])
   const { backends } = parse(configText(plan)) as GatewayConfig
@@ -77,12 +85,12 @@ test('only its proxy has a token, which allows attaching only to that pod', () =
 
 test('a chosen ServiceAccount gets the right and is not created', () => {
   const plan = plansOfText(server('\n  serviceAccount: mine')).get('MCPServer/time')
-  assert.throws(() => childOf(plan, 'ServiceAccount'))
-  assert.equal((childOf(plan, 'RoleBinding')['subjects'] as { name: string }[])[0]?.name, 'mine')
+  assert.throws(() => findChild(plan, 'ServiceAccount'))
+  assert.equal((findChild(plan, 'RoleBinding')['subjects'] as { name: string }[])[0]?.name, 'mine')
 })
 
 test('it has one pod, or none', () => {
-  assert.is(podOf(server('\n  replicas: 0')).replicas, 0)
+  assert.is(renderPod(server('\n  replicas: 0')).replicas, 0)
   const plan = plansOfText(server('\n  replicas: 2')).get('MCPServer/time')
   assert.match(condition(plan, 'Ready') ?? '', '/spec/replicas must not be above 1')
 })
@@ -96,7 +104,7 @@ metadata: {name: api}
 stringData: {token: x}
 `
   const local = { command: ['/bin/sh', '-c', 'serve'], cwd: '/srv', env: { PATH: '/bin' } }
-  const plan = plansOf(worldOf(text), { ...context, serverCommand: () => local }).get('MCPServer/time')
+  const plan = planWorld(buildWorld(text), { ...context, serverCommand: () => local }).get('MCPServer/time')
   const { backends } = parse(configText(plan)) as GatewayConfig
   assert.equal(backends[0]?.stdio, {
     ...local,

@@ -21,26 +21,26 @@ const finding = (file: string, reason = 'SchemaInvalid'): ManifestFinding => ({
   line: 1,
 })
 
-const told = ({ manifests }: Accepted) => manifests.map(({ id, object }) => `${id.name}${object['revision']}`)
+const listRevisions = ({ manifests }: Accepted) => manifests.map(({ id, object }) => `${id.name}${object['revision']}`)
 
 const before = set(manifest('a', 'x.yaml'), manifest('b', 'x.yaml'), manifest('c', 'y.yaml'))
 
 test('objects that leave the files are gone; a new version replaces the old one', () => {
-  assert.equal(told(accept(before, set(manifest('a', 'x.yaml', 2)), [])), ['a2'])
+  assert.equal(listRevisions(accept(before, set(manifest('a', 'x.yaml', 2)), [])), ['a2'])
 })
 
 test('objects of a file with an error stay as they were, those of other files go', () => {
-  assert.equal(told(accept(before, set(manifest('a', 'x.yaml', 2)), [finding('x.yaml')])), ['a2', 'b1'])
+  assert.equal(listRevisions(accept(before, set(manifest('a', 'x.yaml', 2)), [finding('x.yaml')])), ['a2', 'b1'])
 })
 
 test('an object that moved to another file is there once', () => {
   const after = accept(before, set(manifest('a', 'z.yaml', 2)), [finding('x.yaml'), finding('y.yaml')])
-  assert.equal(told(after), ['a2', 'b1', 'c1'])
+  assert.equal(listRevisions(after), ['a2', 'b1', 'c1'])
 })
 
 test('a folder that is missing for a moment loses nothing', () => {
   const inFolder = set(manifest('a', 'folder/x.yaml'))
-  assert.equal(told(accept(inFolder, set(), [finding('folder', 'FileMissing')])), ['a1'])
+  assert.equal(listRevisions(accept(inFolder, set(), [finding('folder', 'FileMissing')])), ['a1'])
 })
 
 test.run()

@@ -42,7 +42,7 @@ test('fixed credentials reach their own backend alone, from Secrets that may be 
   await using run = new StandaloneRun(folder)
   const report = await run.until('it is ready', ({ ready }) => ready)
   const url = report.endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
-  const headersOf = async (name: string) => {
+  const readHeaders = async (name: string) => {
     await postModern(
       url,
       'tools/call',
@@ -52,11 +52,14 @@ test('fixed credentials reach their own backend alone, from Secrets that may be 
     const { authorization, 'x-key': key } = raw.calls('tools/call').at(-1)?.headers ?? {}
     return { authorization, key }
   }
-  assert.equal(await headersOf('token'), { authorization: 'Bearer first-token', key: undefined })
-  assert.equal(await headersOf('header'), { authorization: undefined, key: 'key-of-the-backend' })
-  assert.equal(await headersOf('nothing'), { authorization: undefined, key: undefined })
+  assert.equal(await readHeaders('token'), { authorization: 'Bearer first-token', key: undefined })
+  assert.equal(await readHeaders('header'), { authorization: undefined, key: 'key-of-the-backend' })
+  assert.equal(await readHeaders('nothing'), { authorization: undefined, key: undefined })
   folder.write('manifests/secret.yaml', secret('second-token'))
-  await eventually('the rotated token', async () => (await headersOf('token')).authorization === 'Bearer second-token')
+  await eventually(
+    'the rotated token',
+    async () => (await readHeaders('token')).authorization === 'Bearer second-token',
+  )
   assert.not.match(run.lines.join('\n'), /first-token|second-token|key-of-the-backend|of-the-client/)
   await raw.close()
 })

@@ -14,21 +14,21 @@ import { StandaloneRun } from '../../support/operator/standalone-run.ts'
 import { answer, OK_RESULT, startRawServer } from '../../support/servers/raw-server.ts'
 
 const apiVersion = 'portico.dev/v1beta1'
-const of = (kind: string, name: string, spec: object, annotations = {}) => ({
+const buildObject = (kind: string, name: string, spec: object, annotations = {}) => ({
   apiVersion,
   kind,
   metadata: { name, annotations },
   spec,
 })
 const yaml = (...objects: object[]) => objects.map((one) => JSON.stringify(one)).join('\n---\n')
-const secretOf = (name: string, stringData: object) => ({
+const buildSecret = (name: string, stringData: object) => ({
   apiVersion: 'v1',
   kind: 'Secret',
   metadata: { name },
   stringData,
 })
 
-const providerOf = ({ issuer, client }: LoginProvider) => ({
+const buildProvider = ({ issuer, client }: LoginProvider) => ({
   name: 'corp',
   type: 'oidc',
   oidcConfig: {
@@ -49,20 +49,23 @@ function manifests({ port, provider, backend }: World): string {
   const issuer = `http://${ownHost}:${port}`
   const resourceUrl = `${issuer}/mcp`
   const remote = (name: string, query: string) =>
-    of('MCPServerEntry', name, {
+    buildObject('MCPServerEntry', name, {
       remoteUrl: `${backend}?${query}`,
       transport: 'streamable-http',
       groupRef: { name: 'tools' },
       externalAuthConfigRef: { name },
     })
   return yaml(
-    of('MCPGroup', 'tools', {}),
-    of('MCPOIDCConfig', 'own', { type: 'inline', inline: { issuer } }),
+    buildObject('MCPGroup', 'tools', {}),
+    buildObject('MCPOIDCConfig', 'own', { type: 'inline', inline: { issuer } }),
     remote('mine', 'mine'),
-    of('MCPExternalAuthConfig', 'mine', { type: 'upstreamInject', upstreamInject: { providerName: 'corp' } }),
+    buildObject('MCPExternalAuthConfig', 'mine', { type: 'upstreamInject', upstreamInject: { providerName: 'corp' } }),
     remote('strange', 'strange'),
-    of('MCPExternalAuthConfig', 'strange', { type: 'upstreamInject', upstreamInject: { providerName: 'other' } }),
-    of(
+    buildObject('MCPExternalAuthConfig', 'strange', {
+      type: 'upstreamInject',
+      upstreamInject: { providerName: 'other' },
+    }),
+    buildObject(
       'VirtualMCPServer',
       'all',
       {
@@ -75,17 +78,17 @@ function manifests({ port, provider, backend }: World): string {
         authServerConfig: {
           issuer,
           hmacSecretRefs: [{ name: 'keys', key: 'hmac' }],
-          upstreamProviders: [providerOf(provider)],
+          upstreamProviders: [buildProvider(provider)],
         },
       },
       { 'portico.dev/local-port': String(port) },
     ),
-    secretOf('keys', { hmac: secret(randomBytes(32).toString('base64url')) }),
+    buildSecret('keys', { hmac: secret(randomBytes(32).toString('base64url')) }),
   )
 }
 
 const clientSecret = (provider: LoginProvider, value = provider.client.secret) =>
-  JSON.stringify(secretOf('client', { secret: value }))
+  JSON.stringify(buildSecret('client', { secret: value }))
 
 test('a user logs in at the provider, and a backend gets the token that the provider gave', async () => {
   const port = await freePort()
@@ -115,9 +118,9 @@ test('a user logs in at the provider, and a backend gets the token that the prov
       postModern(`${issuer}/mcp`, 'tools/call', { name }, { authorization: `Bearer ${tokens.access_token}` })
     assert.is((await call('mine_t')).status, 200)
     const { authorization } = backend.calls('tools/call').at(-1)?.headers ?? {}
-    const said = await fetch(`${provider.issuer}/me`, { headers: { authorization: secret(`${authorization}`) } })
-    assert.is(said.status, 200, 'the provider knows the token that the backend got')
-    assert.is(((await said.json()) as { sub: string }).sub, 'alice')
+    const userInfo = await fetch(`${provider.issuer}/me`, { headers: { authorization: secret(`${authorization}`) } })
+    assert.is(userInfo.status, 200, 'the provider knows the token that the backend got')
+    assert.is(((await userInfo.json()) as { sub: string }).sub, 'alice')
     assert.is((await postModern(`${issuer}/mcp`, 'tools/call', { name: 'mine_t' })).status, 401)
     assert.equal(
       backend.calls('tools/call').map(({ path }) => path.includes('mine')),
@@ -136,7 +139,7 @@ test('a proxy before one server does the same for that server alone', async () =
   const provider = await startLoginProvider([`${issuer}/oauth/callback`])
   const backend = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const resourceUrl = `${issuer}/mcp`
-  const upstreamProviders = [providerOf(provider)]
+  const upstreamProviders = [buildProvider(provider)]
   const authServer = { issuer, hmacSecretRefs: [{ name: 'keys', key: 'hmac' }], upstreamProviders }
   const spec = {
     remoteUrl: backend.url,
@@ -146,10 +149,10 @@ test('a proxy before one server does the same for that server alone', async () =
   try {
     using folder = temporaryFolder({
       'manifests/all.yaml': yaml(
-        of('MCPOIDCConfig', 'own', { type: 'inline', inline: { issuer } }),
-        of('MCPExternalAuthConfig', 'login', { type: 'embeddedAuthServer', embeddedAuthServer: authServer }),
-        of('MCPRemoteProxy', 'one', spec, { 'portico.dev/local-port': String(port) }),
-        secretOf('keys', { hmac: secret(randomBytes(32).toString('base64url')) }),
+        buildObject('MCPOIDCConfig', 'own', { type: 'inline', inline: { issuer } }),
+        buildObject('MCPExternalAuthConfig', 'login', { type: 'embeddedAuthServer', embeddedAuthServer: authServer }),
+        buildObject('MCPRemoteProxy', 'one', spec, { 'portico.dev/local-port': String(port) }),
+        buildSecret('keys', { hmac: secret(randomBytes(32).toString('base64url')) }),
       ),
       'manifests/client.yaml': clientSecret(provider),
     })
@@ -160,10 +163,10 @@ test('a proxy before one server does the same for that server alone', async () =
     const call = (headers: Record<string, string>) => postModern(resourceUrl, 'tools/call', { name: 't' }, headers)
     assert.is((await call({ authorization: `Bearer ${tokens.access_token}` })).status, 200)
     const { authorization } = backend.calls('tools/call').at(-1)?.headers ?? {}
-    const said = await fetch(`${provider.issuer}/me`, { headers: { authorization: secret(`${authorization}`) } })
-    assert.is(((await said.json()) as { sub: string }).sub, 'alice')
+    const userInfo = await fetch(`${provider.issuer}/me`, { headers: { authorization: secret(`${authorization}`) } })
+    assert.is(((await userInfo.json()) as { sub: string }).sub, 'alice')
     assert.is((await call({})).status, 401)
-    assert.is((await call({ authorization: `${authorization}` })).status, 401, 'the provider’s token lets nobody in')
+    assert.is((await call({ authorization: `${authorization}` })).status, 401, 'the provider’s token is not accepted')
     assert.is(backend.calls('tools/call').length, 1)
   } finally {
     await provider.close()

@@ -9,7 +9,7 @@ const group = (name: string) =>
   `apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata:\n  name: ${name}\n---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: token\n`
 
 /** Returns a feed of one folder, with the names of the manifests after each accepted read. */
-function feedOf(path: string) {
+function createFeed(path: string) {
   const readings: string[] = []
   const feed = new ManifestFeed({
     paths: [path],
@@ -22,20 +22,20 @@ function feedOf(path: string) {
 
 test('a file that is empty for a moment, between truncating and writing, loses nothing', async () => {
   using folder = temporaryFolder({ 'all.yaml': group('one') })
-  using run = feedOf(folder.path)
+  using run = createFeed(folder.path)
   folder.write('all.yaml', '')
   // Longer than the watch's quiet period, so that the empty file is read.
   await wait(150)
   folder.write('all.yaml', `${group('one')}---\n${group('two').split('---')[0]}`)
-  await eventually('the edit is taken over', () => run.readings.at(-1) === 'one two')
+  await eventually('the edit is applied', () => run.readings.at(-1) === 'one two')
   await wait(400)
   assert.equal([...new Set(run.readings)], ['one', 'one two'])
   assert.is(run.feed.accepted.secrets.length, 1)
 })
 
-test('a file that stays empty has lost what it held', async () => {
+test('a file that stays empty has lost its content', async () => {
   using folder = temporaryFolder({ 'all.yaml': group('one'), 'other.yaml': group('other').split('---')[0] as string })
-  using run = feedOf(folder.path)
+  using run = createFeed(folder.path)
   assert.equal(run.readings, ['one other'])
   folder.write('all.yaml', '')
   await eventually('it is gone', () => run.readings.at(-1) === 'other')

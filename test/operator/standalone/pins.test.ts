@@ -57,7 +57,7 @@ spec:
   config: {pinning: {mode: enforce}}
 `
   /** The configuration that the operator renders for the gateway's pods. */
-  const rendered = (...own: readonly string[]): TestConfig => {
+  const buildConfig = (...own: readonly string[]): TestConfig => {
     const plan = plansOfText([manifests, ...own].join('\n---\n')).get('VirtualMCPServer/front')
     const { name, namespace, role, incomingAuth, backends, failureHandling } = parse(configText(plan)) as TestConfig
     return { name, namespace, role, incomingAuth, backends, failureHandling } as TestConfig
@@ -65,27 +65,27 @@ spec:
   writeFileSync(join(folder.path, 'all.yaml'), manifests)
   for (const [name, text] of Object.entries(pins)) writeFileSync(join(folder.path, `${name}.json`), text)
   const portico = new RunningPortico([folder.path, '--state', join(folder.path, 'state'), '--console', 'off'])
-  const gateway = await startGateway(rendered(pins.first, pins.second))
+  const gateway = await startGateway(buildConfig(pins.first, pins.second))
   try {
     const { endpoints } = await portico.ready()
     const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
-    const shown = async (at: string) => {
+    const readList = async (at: string) => {
       const texts = await Promise.all(LISTS.map(async (method) => (await postModern(at, method)).text))
       return texts.join('\n').replace(/"serverInfo":\{[^}]*\}/g, '')
     }
     const both = async (what: string, is: (text: string) => boolean) => {
-      for (const at of [url, gateway.url]) await eventually(what, async () => is(await shown(at)))
-      const [laptop, cluster] = [await shown(url), await shown(gateway.url)]
+      for (const at of [url, gateway.url]) await eventually(what, async () => is(await readList(at)))
+      const [laptop, cluster] = [await readList(url), await readList(gateway.url)]
       assert.is(laptop, cluster, what)
       for (const not of ['unknown', 'Another text', 'A title', 'Be kind.']) assert.not.ok(laptop.includes(not), not)
     }
     await both('the approved ones', (text) => text.includes('"far_alpha"') && text.includes('"file:///bare"'))
     rmSync(join(folder.path, 'first.json'))
-    await gateway.configure(rendered(pins.second))
+    await gateway.configure(buildConfig(pins.second))
     await both('the prompt alone', (text) => !text.includes('alpha') && !text.includes('file:'))
-    assert.match(await shown(url), '"prompts":[{')
+    assert.match(await readList(url), '"prompts":[{')
     rmSync(join(folder.path, 'second.json'))
-    await gateway.configure(rendered())
+    await gateway.configure(buildConfig())
     await both('nothing', (text) => !text.includes('kept') && text.includes('"prompts":[]'))
   } finally {
     await gateway.close()

@@ -28,7 +28,7 @@ async function serversListed({ endpoints }: Report): Promise<readonly string[]> 
   return [...new Set(tools.map(({ name }) => name.split('_')[0] ?? ''))].sort()
 }
 
-/** Returns how many backends the gateway tried in vain; polls until a report covers the gateway. */
+/** Returns how many backends the gateway tried without success; polls until a report covers the gateway. */
 async function failedBackends({ path }: TemporaryFolder): Promise<number> {
   try {
     const { ports } = JSON.parse(readFileSync(join(path, 'state/run.json'), 'utf8')) as { ports: object }
@@ -49,7 +49,7 @@ test('a gateway is ready once it has the tools of every running server', async (
     [...late, server('dumb', `exec node -e "${listening}"`, inGroup)].join('---\n'),
   )
   await using run = new StandaloneRun(folder)
-  await eventually('the gateway has asked too early', async () => (await failedBackends(folder)) >= 3)
+  await eventually('the gateway’s early request', async () => (await failedBackends(folder)) >= 3)
   assert.is(run.now?.ready ?? false, false)
   folder.write('go', '')
   const listed = serversListed(await run.until('it is ready', ({ ready }) => ready))
@@ -61,9 +61,9 @@ test('a new server is reported once the gateway has its tools', async () => {
   await using run = new StandaloneRun(folder)
   assert.equal(await serversListed(await run.until('it is ready', ({ ready }) => ready)), ['one'])
   folder.write('manifests/b.yaml', waitingClock('late', folder.path))
-  await eventually('the gateway has asked too early', async () => (await failedBackends(folder)) >= 1)
+  await eventually('the gateway’s early request', async () => (await failedBackends(folder)) >= 1)
   folder.write('go', '')
-  const report = await run.until('it is told', ({ ready, endpoints }) => ready && endpoints.length === 3)
+  const report = await run.until('it is reported', ({ ready, endpoints }) => ready && endpoints.length === 3)
   assert.equal(await serversListed(report), ['late', 'one'])
 })
 

@@ -37,8 +37,8 @@ test('a failing source of a registry is reported with its error, and so is its r
     ),
   )
   await using run = new StandaloneRun(folder)
-  const report = await run.until('it is told', ({ ready, problems }) => ready && problems.length > 0)
-  assert.equal(problemsOf(report), ['MCPRegistry catalog SourcesFailed'])
+  const report = await run.until('it is reported', ({ ready, problems }) => ready && problems.length > 0)
+  assert.equal(listProblems(report), ['MCPRegistry catalog SourcesFailed'])
   assert.is(report.problems[0]?.message, 'late: there is no such file (file_missing)')
   assert.is(report.problems[0]?.severity, 'warning')
   const good = { name: 'com.example/good', description: '', version: '1.0.0' }
@@ -100,7 +100,7 @@ test('an entry that official clients could not read is reported for a proxy, too
   using folder = temporaryFolder({ 'manifests/all.yaml': proxy })
   try {
     await using run = new StandaloneRun(folder)
-    const { problems, ready } = await run.until('it is told', ({ problems }) => problems.length > 0)
+    const { problems, ready } = await run.until('it is reported', ({ problems }) => problems.length > 0)
     assert.ok(ready)
     assert.equal(
       problems.map(({ kind, name, reason, severity }) => [kind, name, reason, severity]),
@@ -142,13 +142,13 @@ test('clashing tool names are a problem while they last', async () => {
 })
 
 test('local-path sets the path of a server; otherwise its transport does', async () => {
-  const at = (path: string) => (text: string) =>
+  const moveTo = (path: string) => (text: string) =>
     text.replace('annotations:\n', `annotations:\n    portico.dev/local-path: ${path}\n`)
   const command = `exec node -e "${listening}"`
   using folder = temporaryFolder({
     'manifests/all.yaml': [
-      at('other')(server('a', command)),
-      at('/some/where?x=1')(server('b', command)),
+      moveTo('other')(server('a', command)),
+      moveTo('/some/where?x=1')(server('b', command)),
       server('c', command),
       server('d', command).replace('transport: streamable-http', 'transport: sse'),
     ].join('---\n'),
@@ -195,7 +195,7 @@ test('a server whose proxy’s port is taken runs on until the port is free', as
   assert.not.match(JSON.stringify(run.reports.map(({ changes }) => changes)), 'restarted')
 })
 
-const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
+const listProblems = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
 
 test('a renamed gateway takes over the port of the old one, without a problem', async () => {
   const gateway = (name: string) =>
@@ -213,7 +213,7 @@ test('a renamed gateway takes over the port of the old one, without a problem', 
   )
   assert.is(endpoints[0]?.url, before?.url)
   assert.equal(
-    run.reports.flatMap(({ report }) => problemsOf(report)).filter((problem) => problem.includes('PortTaken')),
+    run.reports.flatMap(({ report }) => listProblems(report)).filter((problem) => problem.includes('PortTaken')),
     [],
   )
 })
@@ -225,7 +225,7 @@ test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again
     'manifests/secret.yaml': secret('token', 'first-secret'),
   })
   await using run = new StandaloneRun(folder)
-  const { problems, endpoints } = await run.until('ready', ({ ready }) => ready)
+  const { problems, endpoints } = await run.until('it is ready', ({ ready }) => ready)
   assert.equal(problems, [])
   assert.equal(
     endpoints.map(({ kind, name }) => `${kind} ${name}`),
@@ -267,7 +267,7 @@ test('a mounted Secret is a file; a changed one is written again, and nothing re
     await using run = new StandaloneRun(folder)
     await run.until('served', ({ endpoints }) => endpoints.length === 1)
     assert.is(readFileSync(file, 'utf8'), 'first-secret')
-    await eventually('the server is asked', () => remote.seen.length > 0)
+    await eventually('the server is called', () => remote.seen.length > 0)
     assert.is(remote.seen.at(-1)?.headers['x-key'], 'first-secret')
     const changes = await run.changesAfter(() => folder.write('manifests/s.yaml', secret('token', 'second-secret')))
     assert.equal(changes, ['MCPRemoteProxy default/remote reconfigured'])
@@ -287,7 +287,7 @@ test('a workload that can’t run here is a problem of its object, and the rest 
   })
   await using run = new StandaloneRun(folder)
   const report = await run.until('all problems are told', ({ problems }) => problems.length === 3)
-  assert.equal(problemsOf(report), [
+  assert.equal(listProblems(report), [
     'MCPServer broken Crashed',
     'MCPServer image-only NotRunnableHere',
     'MCPServer missing SecretNotFound',
@@ -302,11 +302,11 @@ test('a workload that can’t run here is a problem of its object, and the rest 
   await eventually('its files are gone', () => !existsSync(left))
 })
 
-test('a changed command starts the server anew, a changed tool filter only tells its proxy', async () => {
+test('a changed command restarts the server, a changed tool filter only reloads its proxy', async () => {
   const command = `exec node -e "${listening}"`
   using folder = temporaryFolder({ 'manifests/a.yaml': server('one', command) })
   await using run = new StandaloneRun(folder)
-  await run.until('ready', ({ ready }) => ready)
+  await run.until('it is ready', ({ ready }) => ready)
   const other = await run.changesAfter(() => folder.write('manifests/a.yaml', server('one', `true; ${command}`)))
   assert.equal(other, ['MCPServer default/one restarted'])
   await run.until('ready again', ({ ready }) => ready)
@@ -317,7 +317,7 @@ test('a changed command starts the server anew, a changed tool filter only tells
     ),
   )
   assert.equal(filtered, ['MCPServer default/one reconfigured'])
-  assert.equal(problemsOf(run.now as Report), [])
+  assert.equal(listProblems(run.now as Report), [])
 })
 
 test('telemetry settings list their referrers after every edit', async () => {
@@ -326,7 +326,7 @@ test('telemetry settings list their referrers after every edit', async () => {
   using folder = temporaryFolder({ 'manifests/a.yaml': referring })
   await using run = new StandaloneRun(folder)
   const report = await run.until('the reference is missed', ({ problems }) => problems.length > 0)
-  assert.equal(problemsOf(report), ['MCPServer one ReferenceNotFound'])
+  assert.equal(listProblems(report), ['MCPServer one ReferenceNotFound'])
   folder.write('manifests/b.yaml', telemetry)
   await run.until('it is served', ({ ready, problems }) => ready && problems.length === 0)
 })

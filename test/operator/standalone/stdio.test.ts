@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { connect, textOf } from '../../support/gateway/clients.ts'
+import { connect, readText } from '../../support/gateway/clients.ts'
 import { ownHost } from '../../support/gateway/own-host.ts'
 import { processesMarked, RunningPortico } from '../../support/operator/running-portico.ts'
 
@@ -51,7 +51,7 @@ test('the local command speaks stdio to its data plane, gets its variables, and 
     const { url } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '' }
     const { client } = await connect(url, 'modern')
     assert.ok((await client.listTools()).tools.some(({ name }) => name === 'raw_echo'))
-    const call = (name: string, args = {}) => client.callTool({ name, arguments: args }).then(textOf)
+    const call = (name: string, args = {}) => client.callTool({ name, arguments: args }).then(readText)
     assert.is(await call('raw_echo', { message: 'hi' }), 'hi')
     assert.is(await call('raw_env'), `plain hush ${folder.path}`)
     await client.close()

@@ -12,8 +12,8 @@ const MOST_FILES = 30_000
 
 /** Environment of test files and of their processes. */
 export function compileCache(): Readonly<Record<string, string>> {
-  const given = process.env['NODE_COMPILE_CACHE']
-  if (given !== undefined) return { NODE_COMPILE_CACHE: given }
+  const inherited = process.env['NODE_COMPILE_CACHE']
+  if (inherited !== undefined) return { NODE_COMPILE_CACHE: inherited }
   const folder = join(cacheFolder(), 'compiled')
   if (globSync('*/*', { cwd: folder }).length > MOST_FILES) rmSync(folder, { recursive: true, force: true })
   return { NODE_COMPILE_CACHE: folder }

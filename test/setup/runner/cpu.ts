@@ -16,7 +16,7 @@ interface Times {
 }
 
 /** proc(5): the program's name is in parentheses and may contain any character; the third field follows them. */
-function timesOf(pid: number | 'self'): Times | undefined {
+function readTimes(pid: number | 'self'): Times | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
@@ -38,14 +38,14 @@ function timesOf(pid: number | 'self'): Times | undefined {
   }
 }
 
-let counted = timesOf('self')?.ofChildren ?? 0
+let counted = readTimes('self')?.ofChildren ?? 0
 
 /**
  * Returns the CPU seconds of this process's children that have ended since the last call, and of the descendants that
  * they waited for, or undefined if unknown. Call it each time a child has ended.
  */
 export function takeEnded(): number | undefined {
-  const now = timesOf('self')?.ofChildren
+  const now = readTimes('self')?.ofChildren
   if (now === undefined) return undefined
   const added = now - counted
   counted = now
@@ -81,7 +81,7 @@ export class CpuWatch {
     let seconds = 0
     // If the last known parent is a descendant too, it has waited for this process, unless the process still runs.
     for (const { pid, parent, started, seconds: own } of members.values()) {
-      const isAlive = timesOf(pid)?.started === started
+      const isAlive = readTimes(pid)?.started === started
       if (pid !== root && (isAlive || !(parent === root || isMember(members, parent)))) seconds += own
     }
     return seconds
@@ -93,15 +93,15 @@ export class CpuWatch {
     const children = Map.groupBy(there, ({ parent }) => parent)
     for (const [root, members] of this.#roots) {
       const found = new Map(
-        there.filter((one) => one.pid === root || members.has(keyOf(one))).map((one) => [one.pid, one]),
+        there.filter((one) => one.pid === root || members.has(buildKey(one))).map((one) => [one.pid, one]),
       )
       for (const [pid] of found) for (const child of children.get(pid) ?? []) found.set(child.pid, child)
-      for (const one of found.values()) members.set(keyOf(one), one)
+      for (const one of found.values()) members.set(buildKey(one), one)
     }
   }
 }
 
-const keyOf = ({ pid, started }: Member) => `${pid} ${started}`
+const buildKey = ({ pid, started }: Member) => `${pid} ${started}`
 
 const isMember = (members: ReadonlyMap<string, Member>, pid: number) =>
   members.values().some((member) => member.pid === pid)
@@ -111,7 +111,7 @@ function processes(): Member[] {
     return readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name))
       .flatMap((name) => {
-        const times = timesOf(Number(name))
+        const times = readTimes(Number(name))
         return times ? [{ pid: Number(name), ...times }] : []
       })
   } catch {

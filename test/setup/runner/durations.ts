@@ -1,4 +1,4 @@
-/** How long test files took on this machine when they last ran, and how they ended. */
+/** Stores the duration and outcome of the last run of each test file on this machine. */
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cacheFolder } from '../cache.ts'

@@ -20,10 +20,10 @@ const compute = (end: string) => [
 /** Starts a process that is waited for, and one in its own group that lives until this process ends. */
 async function haveComputed(): Promise<void> {
   spawnSync(process.execPath, compute('unref'), { input: '' })
-  const away = spawn(process.execPath, compute('resume'), { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
-  await once(away.stdout, 'data')
-  away.unref()
-  for (const stream of [away.stdin, away.stdout]) (stream as unknown as Socket).unref()
+  const unreachable = spawn(process.execPath, compute('resume'), { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
+  await once(unreachable.stdout, 'data')
+  unreachable.unref()
+  for (const stream of [unreachable.stdin, unreachable.stdout]) (stream as unknown as Socket).unref()
 }
 
 test.before(() => {

@@ -8,7 +8,7 @@ import { test } from 'uvu'
 type Hook = Parameters<typeof test.before>[0]
 type AddHook = (hook: Hook) => void
 
-const telling =
+const wrapHook =
   (add: AddHook, name: string): AddHook =>
   (hook) =>
     add(async (context) => {
@@ -20,8 +20,8 @@ const telling =
       }
     })
 
-test.before = Object.assign(telling(test.before, 'before'), { each: telling(test.before.each, 'before.each') })
-test.after.each = telling(test.after.each, 'after.each')
+test.before = Object.assign(wrapHook(test.before, 'before'), { each: wrapHook(test.before.each, 'before.each') })
+test.after.each = wrapHook(test.after.each, 'after.each')
 
 /** Reports what keeps this process alive to the runner, which is about to end it. */
 function openHandles(): string {

@@ -55,7 +55,7 @@ const folder = process.argv[2] as string
 const entry = (name: string) => name.replace(/^@/, '').replaceAll(/[^\w]+/g, '-')
 
 /** Returns a module that exports what a package exports. */
-async function stubOf(name: string): Promise<string> {
+async function buildStub(name: string): Promise<string> {
   const exported = Object.keys(await import(name))
   const file = JSON.stringify(fileURLToPath(import.meta.resolve(name)))
   if (!exported.includes('module.exports'))
@@ -64,7 +64,7 @@ async function stubOf(name: string): Promise<string> {
   return `const all = require(${file})\nexport default all\nexport const { ${names.join(', ')} } = all`
 }
 
-const stubs = new Map(await Promise.all(PACKAGES.map(async (name) => [entry(name), await stubOf(name)] as const)))
+const stubs = new Map(await Promise.all(PACKAGES.map(async (name) => [entry(name), await buildStub(name)] as const)))
 const fromStubs: Plugin = {
   name: 'stubs',
   setup(builder) {

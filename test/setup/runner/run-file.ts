@@ -134,8 +134,8 @@ export function runFile(file: string): Promise<Result> {
       if (late && signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
       const leaks = leakLines(secrets.leaks(output))
       const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
-      const shown = leaks === '' ? output : leaks
-      resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, cpu, output: shown })
+      const text = leaks === '' ? output : leaks
+      resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, cpu, output: text })
     })
   })
 }

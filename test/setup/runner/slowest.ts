@@ -11,8 +11,9 @@ const seconds = (value: number) => `${value.toFixed(1)} s`.padStart(10)
  */
 export function slowestLines(costs: readonly (Cost & { readonly file: string })[]): string[] {
   if (costs.length === 0) return []
-  const first = (by: (cost: Cost) => number) => costs.toSorted((one, other) => by(other) - by(one)).slice(0, SHOWN)
-  const shown = new Set([...first(({ cpu }) => cpu ?? 0), ...first((cost) => cost.seconds)])
+  const pickLargest = (by: (cost: Cost) => number) =>
+    costs.toSorted((one, other) => by(other) - by(one)).slice(0, SHOWN)
+  const slowest = new Set([...pickLargest(({ cpu }) => cpu ?? 0), ...pickLargest((cost) => cost.seconds)])
   const isKnown = costs.every(({ cpu }) => cpu !== undefined)
   const line = (cost: Cost, name: string) => `${isKnown ? seconds(cost.cpu ?? 0) : ''}${seconds(cost.seconds)}  ${name}`
   const sum = {
@@ -21,7 +22,7 @@ export function slowestLines(costs: readonly (Cost & { readonly file: string })[
   }
   return [
     `slowest: ${isKnown ? 'CPU and wall seconds of the file and of all processes that it starts' : 'wall seconds'}`,
-    ...[...shown].map((cost) => line(cost, cost.file)),
+    ...[...slowest].map((cost) => line(cost, cost.file)),
     line(sum, 'all of them'),
   ]
 }

@@ -9,7 +9,7 @@ export interface Target {
 }
 
 /** Returns the head of a request as text, with `length` as the length of its body. */
-export function head(method: string, headers: Readonly<Record<string, string>>, length?: number): string {
+export function buildHead(method: string, headers: Readonly<Record<string, string>>, length?: number): string {
   const lines = Object.entries({
     host: '127.0.0.1',
     ...headers,
@@ -54,4 +54,4 @@ export async function open(target: Target, pieces: readonly (string | Buffer)[],
 }
 
 export const post = (target: Target, body: string, headers: Readonly<Record<string, string>>, reads = false) =>
-  open(target, [head('POST', { ...BASE_HEADERS, ...headers }, Buffer.byteLength(body)), body], reads)
+  open(target, [buildHead('POST', { ...BASE_HEADERS, ...headers }, Buffer.byteLength(body)), body], reads)

@@ -13,7 +13,7 @@ export interface AttackedGateway {
   /** Highest resident set size in bytes since the start or the last call of `forgetPeak`. */
   peak(): number
   forgetPeak(): void
-  /** Whether the process lives. */
+  /** True while the process runs. */
   readonly alive: boolean
   close(): Promise<void>
 }

@@ -8,7 +8,7 @@ export interface HostileBackend {
   /** Number of opened sessions. */
   readonly sessions: number
   /** Number of calls that have not been answered. */
-  readonly held: number
+  readonly pending: number
   close(): Promise<void>
 }
 
@@ -27,7 +27,7 @@ const names = ['echo', 'large', 'medium', 'chat', 'hang', 'ask', 'noise', 'refus
 export async function startHostileBackend(options: HostileBackendOptions): Promise<HostileBackend> {
   const { era, tools = 0, description = 20, capabilities = 0 } = options
   let sessions = 0
-  const held = new Set<ServerResponse>()
+  const openAnswers = new Set<ServerResponse>()
   const filler = 'x'.repeat(MIB)
   const list = [...names, ...Array.from({ length: tools }, (_, index) => `t${index}`)].map((name) => ({
     name,
@@ -85,7 +85,7 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
   }
 
   /** Sends without waiting for a reader, as far as this process's own memory allows. */
-  async function pour(res: ServerResponse, piece: Buffer, count: number): Promise<void> {
+  async function writePieces(res: ServerResponse, piece: Buffer, count: number): Promise<void> {
     const gone = once(res, 'close')
     for (let sent = 0; sent < count && !res.destroyed; sent++) {
       if (!res.write(piece)) await Promise.race([once(res, 'drain'), gone])
@@ -108,7 +108,7 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
       res.writeHead(200, { 'content-type': 'application/json' })
       const type = era === 'modern' ? '"resultType":"complete",' : ''
       res.write(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${type}"content":[{"type":"text","text":"`)
-      await pour(res, Buffer.from(filler), 40)
+      await writePieces(res, Buffer.from(filler), 40)
       res.end('"}]}}')
     } else if (name === 'medium') answer({ content: [{ type: 'text', text: filler.slice(0, 60 * 1024) }] })
     else if (name === 'chat') {
@@ -119,11 +119,11 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
         method: 'notifications/progress',
         params: { progressToken, progress: 1, message: filler.slice(0, 32 * 1024) },
       }
-      await pour(res, Buffer.from(`data: ${JSON.stringify(note)}\n\n`), 4_000)
+      await writePieces(res, Buffer.from(`data: ${JSON.stringify(note)}\n\n`), 4_000)
       res.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })}\n\n`)
     } else if (name === 'hang') {
-      held.add(res)
-      res.once('close', () => held.delete(res))
+      openAnswers.add(res)
+      res.once('close', () => openAnswers.delete(res))
     } else if (name === 'ask') {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
       const ask = {
@@ -138,7 +138,7 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
       res.write(`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"x":"${filler.slice(0, 1_000_000)}`)
     } else if (name === 'refuse') {
       res.writeHead(500, { 'content-type': 'application/json' })
-      await pour(res, Buffer.from(filler), 100)
+      await writePieces(res, Buffer.from(filler), 100)
       res.end()
     } else if (name === 'retry') {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -152,8 +152,8 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
     get sessions() {
       return sessions
     },
-    get held() {
-      return held.size
+    get pending() {
+      return openAnswers.size
     },
     close() {
       server.closeAllConnections()

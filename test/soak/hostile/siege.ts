@@ -20,7 +20,7 @@ export interface Siege {
   readonly peak: number
   /** The highest allowed size. */
   readonly most: number
-  /** How many of the attacker's requests had which status. */
+  /** The number of the attacker's requests by status. */
   readonly statuses: Readonly<Record<string, number>>
   /** Answered calls of the other client, and what was wrong with the rest. */
   readonly served: number
@@ -86,7 +86,7 @@ export interface Plan {
   readonly share: number
   /** Words in the names of attacks; all attacks without words. */
   readonly words?: readonly string[]
-  /** Whether each attack gets a new gateway, or the one that earlier attacks have left. */
+  /** True if each attack gets a new gateway; otherwise it gets that of the earlier attacks. */
   readonly fresh: boolean
 }
 
@@ -99,7 +99,7 @@ export async function besiege(plan: Plan, tell: (siege: Siege) => void): Promise
       for (const [index, attack] of group.entries()) {
         const address = `127.0.1.${index + 1}`
         const count = Math.max(1, Math.ceil(attack.count * share))
-        tell({ ...(await lay(gateway, attack, { address, count })), most: fresh ? MOST_UNDER_ONE : MOST_IN_TURN })
+        tell({ ...(await runAttack(gateway, attack, { address, count })), most: fresh ? MOST_UNDER_ONE : MOST_IN_TURN })
       }
     })
   }
@@ -129,19 +129,23 @@ interface How {
   readonly count: number
 }
 
-async function lay(gateway: AttackedGateway, attack: Attack, { address, count }: How): Promise<Omit<Siege, 'most'>> {
+async function runAttack(
+  gateway: AttackedGateway,
+  attack: Attack,
+  { address, count }: How,
+): Promise<Omit<Siege, 'most'>> {
   const began = performance.now()
   gateway.forgetPeak()
   const neighbour = new Neighbour(gateway.origin)
   const dispatcher = new Agent({ localAddress: address })
-  const held: Connection[] = []
+  const connections: Connection[] = []
   let statuses: Record<string, number> = {}
   try {
     const { port, origin } = gateway
-    statuses = await attack.run({ port, origin, address, dispatcher }, count, held)
+    statuses = await attack.run({ port, origin, address, dispatcher }, count, connections)
   } finally {
     await neighbour.stop()
-    for (const { socket } of held) socket.destroy()
+    for (const { socket } of connections) socket.destroy()
     await dispatcher.destroy()
   }
   const { served, wrong } = neighbour

@@ -36,5 +36,5 @@ export async function connectV1(
 }
 
 /** Returns the text of a tool's answer. */
-export const textOf = (result: unknown): string =>
+export const readText = (result: unknown): string =>
   ((result as { content: { text?: string }[] }).content ?? []).map(({ text = '' }) => text).join('')

@@ -45,11 +45,11 @@ export async function driveGateway(url: string, context: ClientContext): Promise
     await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
     const { tools } = await client.listTools()
     for (const { name, inputSchema } of tools) {
-      const asked = (context.toolCalls ?? []).filter((call) => call.name === name).map((call) => call.arguments)
+      const calls = (context.toolCalls ?? []).filter((call) => call.name === name).map((call) => call.arguments)
       const schema = tools.find((tool) => tool.name !== name)?.inputSchema
       const own = { ...argumentsFor(inputSchema), ...(name === 'json_schema_echo' ? { schema } : {}) }
       // The suite judges by the requests that its server sees; some of its tools fail on purpose.
-      for (const args of asked.length > 0 ? asked : [own])
+      for (const args of calls.length > 0 ? calls : [own])
         await client.callTool({ name, arguments: args }).catch(() => {})
     }
     const capabilities = client.getServerCapabilities()

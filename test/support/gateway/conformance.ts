@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 import type { ClientContext } from './conformance-driver.ts'
 
 /** A check of a scenario in the suite's results. */
@@ -18,7 +18,7 @@ export interface Check {
 }
 
 /** The request of the suite's client program (conformance-command.ts). */
-interface Asked {
+interface ToolCall {
   readonly url: string
   readonly context: ClientContext
   readonly scenario: string
@@ -28,7 +28,7 @@ interface Asked {
 export type ConformanceResult = ReadonlyMap<string, readonly Check[]>
 
 /** Returns a line for each failed check of a scenario. */
-export const failuresOf = (checks: readonly Check[]): string[] =>
+export const listFailures = (checks: readonly Check[]): string[] =>
   checks.filter(({ status }) => status === 'FAILURE').map(({ id, errorMessage = '' }) => `${id}: ${errorMessage}`)
 
 const SUITE = fileURLToPath(
@@ -60,9 +60,9 @@ export const isOfExtension = (scenario: string): boolean => /^(tasks|sep-2640)-/
 /** Returns the names of all server scenarios of the installed suite. */
 export async function serverScenarios(): Promise<readonly string[]> {
   const child = spawn(process.execPath, [SUITE, 'list', '--server'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let said = ''
-  for await (const chunk of child.stdout) said += String(chunk)
-  const [servers = ''] = said.split('Client scenarios')
+  let output = ''
+  for await (const chunk of child.stdout) output += String(chunk)
+  const [servers = ''] = output.split('Client scenarios')
   return [...servers.matchAll(/^ {2}- (\S+) \[/gm)].map(([, name = '']) => name)
 }
 
@@ -75,8 +75,8 @@ export async function runClientScenarios(
   drive: (url: string, context: ClientContext, scenario: string) => Promise<void>,
 ): Promise<ConformanceResult> {
   const server = createServer(
-    orFail(async (request: IncomingMessage, response: ServerResponse) => {
-      const { url, context, scenario } = (await json(request)) as Asked
+    endFileOnError(async (request: IncomingMessage, response: ServerResponse) => {
+      const { url, context, scenario } = (await json(request)) as ToolCall
       await drive(url, context, scenario).catch((error: unknown) => {
         console.error(error)
         response.statusCode = 500
@@ -115,8 +115,8 @@ export function runAuthorizationScenarios(
 async function runSuite(suiteArgs: readonly string[], onLine?: (line: string) => void): Promise<ConformanceResult> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
   try {
-    const said = await runNode([SUITE, ...suiteArgs, '-o', directory], onLine)
-    return await readResults(directory, said)
+    const output = await runNode([SUITE, ...suiteArgs, '-o', directory], onLine)
+    return await readResults(directory, output)
   } finally {
     await rm(directory, { recursive: true })
   }
@@ -128,8 +128,8 @@ async function runSuites(commands: readonly (readonly string[])[]): Promise<read
   try {
     const folders = commands.map((_, index) => join(directory, `${index}`))
     const lines = commands.map((command, index) => [...command, '-o', folders[index]])
-    const said = await runNode([RUNNER, SUITE, JSON.stringify(lines)])
-    return await Promise.all(folders.map((folder) => readResults(folder, said)))
+    const output = await runNode([RUNNER, SUITE, JSON.stringify(lines)])
+    return await Promise.all(folders.map((folder) => readResults(folder, output)))
   } finally {
     await rm(directory, { recursive: true })
   }
@@ -140,16 +140,16 @@ async function runNode(args: readonly string[], onLine?: (line: string) => void)
   const flags = ['--disable-warning=ExperimentalWarning']
   const child = spawn(process.execPath, [...flags, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   createInterface({ input: child.stdout }).on('line', (line) => onLine?.(line.trim()))
-  let said = ''
+  let output = ''
   child.stderr.on('data', (chunk: Buffer) => {
-    said += chunk.toString()
+    output += chunk.toString()
   })
   await new Promise((resolve) => child.once('close', resolve))
-  return said
+  return output
 }
 
 /** Reads the results in a folder. Throws `said` if there are none. */
-async function readResults(directory: string, said: string): Promise<ConformanceResult> {
+async function readResults(directory: string, output: string): Promise<ConformanceResult> {
   const results = new Map<string, readonly Check[]>()
   for (const file of await readdir(directory, { recursive: true }).catch(() => [])) {
     const [, scenario] =
@@ -157,6 +157,6 @@ async function readResults(directory: string, said: string): Promise<Conformance
     if (scenario === undefined) continue
     results.set(scenario, JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[])
   }
-  if (results.size === 0) throw new Error(`the suite ran nothing: ${said}`)
+  if (results.size === 0) throw new Error(`the suite ran nothing: ${output}`)
   return results
 }

@@ -20,7 +20,7 @@ export interface ExchangingGateway extends GatewayUnderTest {
 type Exchange = NonNullable<BackendConfig['credential']>['tokenExchange']
 
 /** A backend that gets exchanged tokens, with its name as their audience. */
-export const exchanging = (
+export const buildExchangingBackend = (
   name: string,
   url: string,
   endpoint: TestTokenEndpoint,

@@ -56,17 +56,17 @@ export async function startGateRegistry(rows: readonly GateRow[] = [], port = 0)
     }
     const known = request.headers['if-none-match']
     if (known !== `"r${revision}"`) return answer(url, response)
-    const go = () => {
+    const resume = () => {
       clearTimeout(timer)
-      waiting.delete(go)
+      waiting.delete(resume)
       if (known === `"r${revision}"`) response.writeHead(304).end()
       else answer(url, response)
     }
-    const timer = setTimeout(go, Number.parseInt(url.searchParams.get('wait') ?? '0', 10) * 1000)
-    waiting.add(go)
+    const timer = setTimeout(resume, Number.parseInt(url.searchParams.get('wait') ?? '0', 10) * 1000)
+    waiting.add(resume)
     response.on('close', () => {
       clearTimeout(timer)
-      waiting.delete(go)
+      waiting.delete(resume)
     })
   })
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))

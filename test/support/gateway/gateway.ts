@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { GatewayStatus } from '../../../dataplane/config/status.ts'
 import type { UpstreamTokens } from '../../../dataplane/credentials/index.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
-import { keptLog } from '../kept-log.ts'
+import { recordLog } from '../kept-log.ts'
 
 export interface GatewayUnderTest {
   /** The URL of the MCP endpoint, which ends in `/mcp`. */
@@ -41,8 +41,8 @@ export async function startGateway(
   const directory = await mkdtemp(join(tmpdir(), 'portico-gateway-'))
   const configFile = join(directory, 'gateway.yaml')
   await prepare?.(directory)
-  await writeFile(configFile, textOf(config))
-  const { log, lines } = keptLog()
+  await writeFile(configFile, formatConfig(config))
+  const { log, lines } = recordLog()
   const listeners = { listen, adminListen: '127.0.0.1:0' }
   const stateDirectory = join(directory, 'state')
   const served = await serveGateway({
@@ -62,7 +62,7 @@ export async function startGateway(
     lines,
     status: async () => (await fetch(`${served.adminUrl}/status`)).json() as Promise<GatewayStatus>,
     async configure(next) {
-      await writeFile(`${configFile}.new`, typeof next === 'string' ? next : textOf(next))
+      await writeFile(`${configFile}.new`, typeof next === 'string' ? next : formatConfig(next))
       await rename(`${configFile}.new`, configFile)
     },
     async close() {
@@ -72,7 +72,7 @@ export async function startGateway(
   }
 }
 
-const textOf = (config: TestConfig): string =>
+const formatConfig = (config: TestConfig): string =>
   JSON.stringify({
     name: 'test',
     namespace: 'default',

@@ -22,12 +22,12 @@ export class KeptClient {
   post(body: string, headers: object = {}): Promise<KeptAnswer> {
     return new Promise((resolve, reject) => {
       const options = { method: 'POST', agent: this.#agent, headers: { ...BASE_HEADERS, ...headers } }
-      const asked = request(this.#url, options, (response) => {
+      const outgoing = request(this.#url, options, (response) => {
         const { statusCode: status = 0, headers } = response
         text(response).then((body) => resolve({ status, headers, body }), reject)
       })
-      asked.on('error', reject)
-      asked.end(body)
+      outgoing.on('error', reject)
+      outgoing.end(body)
     })
   }
 

@@ -69,7 +69,11 @@ export async function startLoginGateway(config: TestConfig, options: LoginGatewa
 }
 
 /** A backend that gets a provider's access token. */
-export const injecting = (name: string, url: string, providerName = 'github'): TestConfig['backends'][number] => ({
+export const buildInjectingBackend = (
+  name: string,
+  url: string,
+  providerName = 'github',
+): TestConfig['backends'][number] => ({
   name,
   url,
   credential: { type: 'upstreamInject', upstreamInject: { providerName } },

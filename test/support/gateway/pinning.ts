@@ -5,7 +5,7 @@ import type { Shows } from '../servers/changing-server.ts'
 type Pins = NonNullable<PinningConfig['pins']>
 
 /** Returns pins of everything that a server shows now. */
-export function pinsOf(shows: Shows): Pins {
+export function buildPins(shows: Shows): Pins {
   const byKey = (texts: readonly string[], key: string) =>
     Object.fromEntries(texts.map((text) => [JSON.parse(text)[key] as string, [definitionDigest(text) as string]]))
   return {

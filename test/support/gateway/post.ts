@@ -19,17 +19,17 @@ export interface RpcAnswer {
 }
 
 /** Returns the messages of an answer to a batch. */
-export function batchOf({ text }: RpcAnswer): readonly RpcMessage[] {
+export function parseBatch({ text }: RpcAnswer): readonly RpcMessage[] {
   const messages = JSON.parse(text)
   if (!Array.isArray(messages)) throw new Error(`no batch: ${text}`)
   return messages
 }
 
 export async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<RpcAnswer> {
-  return answerOf(await fetch(url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body }))
+  return parseAnswer(await fetch(url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body }))
 }
 
-export async function answerOf(response: Response): Promise<RpcAnswer> {
+export async function parseAnswer(response: Response): Promise<RpcAnswer> {
   const text = await response.text()
   const type = response.headers.get('content-type') ?? ''
   const json = type.startsWith('application/json') ? JSON.parse(text) : undefined
@@ -73,8 +73,8 @@ export async function openSession(
   protocolVersion = '2025-11-25',
 ): Promise<Record<string, string>> {
   const params = { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
-  const { status, headers: given, json } = await post(url, rpc('initialize', params, 0), headers)
-  const session = given.get('mcp-session-id')
+  const { status, headers: received, json } = await post(url, rpc('initialize', params, 0), headers)
+  const session = received.get('mcp-session-id')
   if (status !== 200 || session === null) throw new Error(`no session: ${status}`)
   return { ...headers, 'mcp-session-id': session, 'mcp-protocol-version': json.result.protocolVersion }
 }

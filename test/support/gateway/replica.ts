@@ -27,8 +27,8 @@ export class GatewayReplica {
   /** Starts a replica and waits until it is ready. If one of its ports is taken meanwhile, uses others. */
   static async start(configFile: string, tries = 3): Promise<GatewayReplica> {
     const replica = new GatewayReplica(configFile, await freePort(), await freePort())
-    const settled = async () => !replica.running || (await replica.readiness()) === 200
-    await eventually('the replica is ready', settled, 120_000)
+    const isSettled = async () => !replica.running || (await replica.readiness()) === 200
+    await eventually('the replica is ready', isSettled, 120_000)
     if (replica.running) return replica
     if (tries > 1 && replica.errors.includes(' is taken: ')) return GatewayReplica.start(configFile, tries - 1)
     throw new Error(`the replica has ended: ${replica.errors}`)

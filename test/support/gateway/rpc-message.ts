@@ -102,7 +102,7 @@ export interface RpcMessage extends RpcRequest {
 }
 
 /** Returns the only question of a result that asks the client, with its key. */
-export function questionOf({ inputRequests }: RpcResult): readonly [key: string, question: RpcRequest] {
+export function readQuestion({ inputRequests }: RpcResult): readonly [key: string, question: RpcRequest] {
   const [question, ...others] = Object.entries(inputRequests)
   assert.ok(question)
   assert.equal(others, [])

@@ -31,7 +31,7 @@ export class Stage {
 
   /** Sends a log message before the answer to the newest call. */
   log(text: string): void {
-    this.calls.at(-1)?.res.write(`data: ${logged(text)}\n\n`)
+    this.calls.at(-1)?.res.write(`data: ${buildLogMessage(text)}\n\n`)
   }
 
   /** Calls the tool in a session, and waits until the answer has begun with the log message `first`. */
@@ -61,5 +61,5 @@ export class Stage {
 }
 
 /** A backend's log message. */
-export const logged = (text: string) =>
+export const buildLogMessage = (text: string) =>
   JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })

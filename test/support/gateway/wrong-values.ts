@@ -35,7 +35,7 @@ export interface Variant {
 const MARK = '\u0001'
 
 /** Returns the message with one wrong value for each field and value, and without each field. */
-export function variantsOf(message: object): Variant[] {
+export function buildVariants(message: object): Variant[] {
   const variants: Variant[] = []
   for (const path of pathsIn(message)) {
     const marked = JSON.stringify(withValue(message, path, MARK))
@@ -63,7 +63,7 @@ function withValue(value: unknown, [key, ...rest]: readonly string[], put: unkno
 }
 
 /** Returns the same fifth of them each time: every field with some values, and every value with some fields. */
-export const sampleOf = (variants: readonly Variant[]): Variant[] =>
+export const takeSample = (variants: readonly Variant[]): Variant[] =>
   variants.filter(({ what }) => digest(what) % 5 === 0)
 
 /** Returns a number that is always the same for a text. */

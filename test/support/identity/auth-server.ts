@@ -62,7 +62,7 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
     ),
   )
   const [upstream] = upstreams as [LoginProvider]
-  const made = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
+  const buildConfig = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
     backends: [],
     resourceUrl: resource,
     incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
@@ -76,7 +76,7 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
         oidcConfig: {
           issuerUrl: provider.issuer,
           clientId: provider.client.id,
-          clientSecretFile: secretFileOf(index),
+          clientSecretFile: nameSecretFile(index),
           scopes: ['openid', 'profile', 'email'],
         },
       })),
@@ -86,14 +86,14 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
     ...options.gateway,
     ...gateway,
   })
-  const config: typeof made = (...changes) => {
-    const found = made(...changes)
+  const config: typeof buildConfig = (...changes) => {
+    const found = buildConfig(...changes)
     options.change?.(found)
     return found
   }
   const prepare = async (directory: string) => {
     for (const [index, { client }] of upstreams.entries())
-      await writeFile(join(directory, secretFileOf(index)), client.secret)
+      await writeFile(join(directory, nameSecretFile(index)), client.secret)
     await options.prepare?.(directory)
   }
   const closeUpstreams = () => Promise.all(upstreams.map((provider) => provider.close()))
@@ -117,7 +117,7 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
   }
 }
 
-const secretFileOf = (index: number): string => (index === 0 ? 'upstream-secret' : `upstream-secret-${index + 1}`)
+const nameSecretFile = (index: number): string => (index === 0 ? 'upstream-secret' : `upstream-secret-${index + 1}`)
 
 /** An answer of a token endpoint. */
 export interface Tokens {
@@ -228,12 +228,12 @@ export class TestClient {
     const code = answer.get('code')
     if (code === null) throw new Error(`the login ended with ${answer.get('error')}`)
     const redirect = changes['redirect_uri']
-    return tokensOf(await this.exchange(code, redirect === undefined ? {} : { redirect_uri: redirect }))
+    return readTokens(await this.exchange(code, redirect === undefined ? {} : { redirect_uri: redirect }))
   }
 }
 
 /** Returns the tokens of an answer; throws if it has none. */
-export async function tokensOf(response: Response): Promise<Tokens> {
+export async function readTokens(response: Response): Promise<Tokens> {
   const answer = (await response.json()) as Tokens
   if (response.status !== 200) throw new Error(`the token endpoint: ${response.status} ${JSON.stringify(answer)}`)
   for (const token of [answer.access_token, answer.refresh_token, answer.id_token])

@@ -1,4 +1,4 @@
-import { given } from '../given.ts'
+import { unwrap } from '../unwrap.ts'
 import { openLink } from './linking.ts'
 import type { UserAgent } from './user-agent.ts'
 
@@ -15,17 +15,17 @@ export async function openKey(agent: UserAgent, url: string) {
   const first = await openLink(agent, url)
   if (first.form === undefined || first.form.fields['provider'] !== undefined) return first
   const sent = await agent.post(first.form.action, { ...first.form.fields, action: 'sign-in' })
-  const { url: end } = await agent.follow(given(sent.headers.get('location')), (at) => at.includes('/oauth/key?'))
+  const { url: end } = await agent.follow(unwrap(sent.headers.get('location')), (at) => at.includes('/oauth/key?'))
   return openLink(agent, end)
 }
 
 /** Enters a key, and returns the next page. */
 export async function enterKey(agent: UserAgent, url: string, key: string) {
   const { form } = await openKey(agent, url)
-  const sent = await agent.post(given(form).action, { ...given(form).fields, key })
+  const sent = await agent.post(unwrap(form).action, { ...unwrap(form).fields, key })
   const location = sent.headers.get('location')
   if (location === null) return { status: sent.status, text: await sent.text() }
-  const page = await agent.get(new URL(location, given(form).action).href)
+  const page = await agent.get(new URL(location, unwrap(form).action).href)
   return { status: page.status, text: await page.text() }
 }
 

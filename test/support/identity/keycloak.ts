@@ -117,22 +117,24 @@ interface RealmOptions {
   readonly redirectUris: readonly string[]
 }
 
-async function checked(response: Response): Promise<Response> {
+async function requireOk(response: Response): Promise<Response> {
   if (!response.ok) throw new Error(`${response.url}: ${response.status} ${await response.text()}`)
   return response
 }
 
-const tokenOf = async (response: Response) =>
-  secret(((await (await checked(response)).json()) as { access_token: string }).access_token)
+const readToken = async (response: Response) =>
+  secret(((await (await requireOk(response)).json()) as { access_token: string }).access_token)
 
 /** Sends requests to the realm as administrator, each with a new token, because a token expires after a minute. */
 function administration({ origin, admin }: RealmOptions) {
   return async (path: string, body: object): Promise<void> => {
     const fields = { grant_type: 'password', client_id: 'admin-cli', username: admin.user, password: admin.password }
     const login = `${origin}/realms/master/protocol/openid-connect/token`
-    const token = await tokenOf(await fetch(login, { method: 'POST', body: new URLSearchParams(fields) }))
+    const token = await readToken(await fetch(login, { method: 'POST', body: new URLSearchParams(fields) }))
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-    await checked(await fetch(`${origin}/admin/realms${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
+    await requireOk(
+      await fetch(`${origin}/admin/realms${path}`, { method: 'POST', headers, body: JSON.stringify(body) }),
+    )
   }
 }
 
@@ -185,12 +187,12 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     backend,
     post,
     administer: (path, body) => administer(`/${REALM}${path}`, body),
-    async token({ user: name, scope: asked } = {}) {
+    async token({ user: name, scope } = {}) {
       const grant: Record<string, string> =
         name === undefined
           ? { grant_type: 'client_credentials' }
           : { grant_type: 'password', username: name, password: user.password }
-      return tokenOf(await post('token', { ...grant, ...(asked === undefined ? {} : { scope: asked }) }))
+      return readToken(await post('token', { ...grant, ...(scope === undefined ? {} : { scope }) }))
     },
     rotateKeys: () => {
       rotations += 1

@@ -2,7 +2,7 @@ import { secret } from '../../secrets/watch.ts'
 import type { UserAgent } from './user-agent.ts'
 
 /** A page that a browser has reached. */
-export interface Shown {
+export interface LoginPage {
   readonly status: number
   readonly text: string
   readonly headers: Headers
@@ -22,7 +22,7 @@ export function linkIn(answer: unknown): string {
   return url
 }
 
-const shown = async (response: Response): Promise<Shown> => ({
+const readPage = async (response: Response): Promise<LoginPage> => ({
   status: response.status,
   text: await response.text(),
   headers: response.headers,
@@ -32,8 +32,8 @@ const shown = async (response: Response): Promise<Shown> => ({
 export async function openLink(
   agent: UserAgent,
   url: string,
-): Promise<Shown & { readonly form: LinkForm | undefined }> {
-  const page = await shown(await agent.get(url))
+): Promise<LoginPage & { readonly form: LinkForm | undefined }> {
+  const page = await readPage(await agent.get(url))
   const action = /<form method="post" action="([^"]+)"/.exec(page.text)?.[1]
   const inputs = page.text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]+)"/g)
   const fields = Object.fromEntries([...inputs].map(([, name, value]) => [name, value]))
@@ -45,20 +45,20 @@ export async function sendForm(
   agent: UserAgent,
   form: LinkForm | undefined,
   isEnd: (url: string) => boolean = () => false,
-): Promise<Shown & { readonly url: string }> {
+): Promise<LoginPage & { readonly url: string }> {
   if (form === undefined) throw new Error('the page has no form')
   const first = await agent.post(form.action, form.fields)
   const location = first.headers.get('location')
-  if (location === null) return { ...(await shown(first)), url: form.action }
+  if (location === null) return { ...(await readPage(first)), url: form.action }
   await first.body?.cancel()
   const { url, response } = await agent.follow(location, isEnd)
   return response === undefined
     ? { status: 0, text: '', headers: new Headers(), url }
-    : { ...(await shown(response)), url }
+    : { ...(await readPage(response)), url }
 }
 
 /** Completes all steps of a link. */
-export async function follow(agent: UserAgent, url: string): Promise<Shown> {
+export async function follow(agent: UserAgent, url: string): Promise<LoginPage> {
   const { form, ...page } = await openLink(agent, url)
   return form === undefined ? page : sendForm(agent, form)
 }

@@ -1,4 +1,4 @@
-import { REDIRECT, type TestClient, type Tokens, tokensOf } from './auth-server.ts'
+import { REDIRECT, readTokens, type TestClient, type Tokens } from './auth-server.ts'
 
 /** The result of a login: tokens, or an answer after which the user can try again. */
 export type Attempt = { readonly tokens: Tokens; readonly code: string } | { readonly sent: string }
@@ -30,7 +30,7 @@ export async function attemptLogin(
   for (let times = 0; times < 30; times++) {
     const url = tokenEndpoints[times % tokenEndpoints.length] as string
     const response = await fetch(url, { method: 'POST', headers, body })
-    if (response.ok) return { tokens: await tokensOf(response), code }
+    if (response.ok) return { tokens: await readTokens(response), code }
     const { error } = (await response.json()) as { error?: string }
     if (response.status === 400 && error === 'invalid_grant') return { sent: 'invalid_grant' }
     if (response.status !== 503) throw new Error(`${response.status} ${error} at ${url}`)

@@ -21,7 +21,7 @@ export interface LoginProvider {
   isEmailVerified: boolean | string | undefined
   /** The `groups` of its users; undefined leaves them out. */
   groups: unknown
-  /** Whether clients may register themselves without the initial access token. */
+  /** True if clients may register themselves without the initial access token. */
   isOpen: boolean
   /** More claims of access tokens for a resource (RFC 8707); undefined if there are no resources. */
   resourceClaims: Readonly<Record<string, unknown>> | undefined

@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { OAuth2UpstreamConfig, UpstreamProviderConfig } from '../../../dataplane/config/auth-server.ts'
 import { secret } from '../../secrets/watch.ts'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 /** A request to the token endpoint. */
-export interface AskedForTokens {
+export interface TokenRequest {
   readonly form: Readonly<Record<string, string>>
   readonly headers: IncomingMessage['headers']
   /** The client's authentication method. */
@@ -30,11 +30,11 @@ interface Reply {
 /** The provider's differences from the standard. */
 export interface Flavour {
   /** The accepted methods of client authentication; default both. */
-  readonly ways?: readonly AskedForTokens['way'][]
+  readonly ways?: readonly TokenRequest['way'][]
   /** The token endpoint's answer with tokens; default as in RFC 6749 section 5.1. */
-  tokens?(given: GivenTokens, asked: AskedForTokens): Reply
+  tokens?(issued: GivenTokens, request: TokenRequest): Reply
   /** The token endpoint's answer for an error. */
-  error?(code: string, asked: AskedForTokens): Reply
+  error?(code: string, request: TokenRequest): Reply
   /** The answer at /user. */
   user?(name: string, request: IncomingMessage): Reply
   /** The redirect's parameters besides code and state. */
@@ -49,11 +49,11 @@ export interface OAuth2Provider {
   user: string | undefined
   flavour: Flavour
   readonly authorizations: URLSearchParams[]
-  readonly asked: AskedForTokens[]
+  readonly requests: TokenRequest[]
   /** The requests at /user. */
   readonly userRequests: { readonly method: string; readonly headers: IncomingMessage['headers'] }[]
   /** Issued access tokens, the newest last. */
-  readonly given: string[]
+  readonly issued: string[]
   close(): Promise<void>
 }
 
@@ -91,19 +91,19 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
   const logins = new Map<string, Login>()
   const users = new Map<string, string>()
   const refreshTokens = new Map<string, string>()
-  const random = () => secret<string>(randomBytes(24).toString('base64url'))
-  const server = createServer(orFail(serve))
+  const randomSecret = () => secret<string>(randomBytes(24).toString('base64url'))
+  const server = createServer(endFileOnError(serve))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const provider: OAuth2Provider = {
     url,
-    client: { id: 'gateway:at this&that', secret: random() },
+    client: { id: 'gateway:at this&that', secret: randomSecret() },
     user: '1001',
     flavour,
     authorizations: [],
-    asked: [],
+    requests: [],
     userRequests: [],
-    given: [],
+    issued: [],
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -128,7 +128,7 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
     else if (challenge === null || query.get('code_challenge_method') !== 'S256')
       back.searchParams.set('error', 'invalid_request')
     else {
-      const code = random()
+      const code = randomSecret()
       logins.set(code, { user: provider.user, challenge, redirectUri: query.get('redirect_uri') as string })
       back.searchParams.set('code', code)
     }
@@ -140,25 +140,28 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
     let body = ''
     for await (const chunk of request) body += chunk
     const form = Object.fromEntries(new URLSearchParams(body))
-    const asked: AskedForTokens = { form, headers: request.headers, way: wayOf(request, form) }
-    provider.asked.push(asked)
+    const received: TokenRequest = { form, headers: request.headers, way: readMethod(request, form) }
+    provider.requests.push(received)
     const fail = (code: string) =>
-      provider.flavour.error?.(code, asked) ?? { status: code === 'invalid_client' ? 401 : 400, body: { error: code } }
-    if (!isClient(asked)) return fail('invalid_client')
-    const who = form['grant_type'] === 'refresh_token' ? refreshing(form) : exchanging(form)
+      provider.flavour.error?.(code, received) ?? {
+        status: code === 'invalid_client' ? 401 : 400,
+        body: { error: code },
+      }
+    if (!isClient(received)) return fail('invalid_client')
+    const who = form['grant_type'] === 'refresh_token' ? redeemRefreshToken(form) : redeemCode(form)
     if (who === undefined) return fail('invalid_grant')
-    const given = { user: who, accessToken: random(), refreshToken: random() }
-    provider.given.push(given.accessToken)
-    users.set(given.accessToken, who)
-    refreshTokens.set(given.refreshToken, who)
+    const issued = { user: who, accessToken: randomSecret(), refreshToken: randomSecret() }
+    provider.issued.push(issued.accessToken)
+    users.set(issued.accessToken, who)
+    refreshTokens.set(issued.refreshToken, who)
     return (
-      provider.flavour.tokens?.(given, asked) ?? {
-        body: { access_token: given.accessToken, token_type: 'bearer', refresh_token: given.refreshToken },
+      provider.flavour.tokens?.(issued, received) ?? {
+        body: { access_token: issued.accessToken, token_type: 'bearer', refresh_token: issued.refreshToken },
       }
     )
   }
 
-  function isClient({ way, form, headers }: AskedForTokens): boolean {
+  function isClient({ way, form, headers }: TokenRequest): boolean {
     if (!(provider.flavour.ways ?? ['basic', 'post']).includes(way)) return false
     if (way === 'none') return form['client_id'] === provider.client.id
     if (way === 'post')
@@ -166,11 +169,11 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
     const [id = '', own = ''] = Buffer.from((headers.authorization ?? '').slice(6), 'base64')
       .toString()
       .split(':')
-    const decoded = (text: string) => decodeURIComponent(text.replaceAll('+', ' '))
-    return decoded(id) === provider.client.id && decoded(own) === provider.client.secret
+    const decode = (text: string) => decodeURIComponent(text.replaceAll('+', ' '))
+    return decode(id) === provider.client.id && decode(own) === provider.client.secret
   }
 
-  function exchanging({ code = '', code_verifier: verifier = '', redirect_uri: redirectUri }: Record<string, string>) {
+  function redeemCode({ code = '', code_verifier: verifier = '', redirect_uri: redirectUri }: Record<string, string>) {
     const login = logins.get(code)
     logins.delete(code)
     const challenge = createHash('sha256').update(verifier).digest('base64url')
@@ -178,7 +181,7 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
   }
 
   /** Each refresh token works once. */
-  function refreshing({ refresh_token: token = '' }: Record<string, string>): string | undefined {
+  function redeemRefreshToken({ refresh_token: token = '' }: Record<string, string>): string | undefined {
     const who = refreshTokens.get(token)
     refreshTokens.delete(token)
     return who
@@ -193,7 +196,7 @@ export async function startOAuth2Provider(flavour: Flavour = {}): Promise<OAuth2
   return provider
 }
 
-function wayOf(request: IncomingMessage, form: Readonly<Record<string, string>>): AskedForTokens['way'] {
+function readMethod(request: IncomingMessage, form: Readonly<Record<string, string>>): TokenRequest['way'] {
   if (request.headers.authorization !== undefined) return 'basic'
   return form['client_secret'] === undefined ? 'none' : 'post'
 }

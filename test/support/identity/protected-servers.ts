@@ -40,7 +40,7 @@ export interface TestIssuer {
 
 const SECRET_FILE = 'client-secret'
 
-async function answerOf(pending: Promise<Response>): Promise<Answer> {
+async function parseAnswer(pending: Promise<Response>): Promise<Answer> {
   const response = await pending
   const challenge = response.headers.get('www-authenticate') ?? ''
   return { status: response.status, challenge, text: await response.text() }
@@ -77,8 +77,8 @@ export async function protectedGateway(
     metadataUrl: 'https://gateway.example/.well-known/oauth-protected-resource/mcp',
     realm: issuer,
     async ask(authorization, headers = {}) {
-      const given = authorization === undefined ? headers : { ...headers, authorization }
-      const answer = await postModern(gateway.url, 'server/discover', {}, given)
+      const sent = authorization === undefined ? headers : { ...headers, authorization }
+      const answer = await postModern(gateway.url, 'server/discover', {}, sent)
       return { status: answer.status, challenge: answer.headers.get('www-authenticate') ?? '', text: answer.text }
     },
     log: () => JSON.stringify(gateway.lines),
@@ -113,7 +113,7 @@ export async function protectedRegistry(...issuers: readonly TestIssuer[]): Prom
     metadataUrl: 'https://registry.example/.well-known/oauth-protected-resource/catalog',
     realm: 'mcp-registry',
     ask: (authorization, headers = {}) =>
-      answerOf(registry.get('/servers', authorization === undefined ? headers : { ...headers, authorization })),
+      parseAnswer(registry.get('/servers', authorization === undefined ? headers : { ...headers, authorization })),
     log: () => registry.log.text(),
     close: () => registry.close(),
   }

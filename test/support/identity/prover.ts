@@ -31,8 +31,8 @@ export class Prover {
   async prove(method: string, url: string, token?: string, { header, claims }: OddProof = {}): Promise<string> {
     const ath = token === undefined ? undefined : hash('sha256', token, 'base64url')
     const content = { jti: randomUUID(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), ath, ...claims }
-    const kept = Object.fromEntries(Object.entries(content).filter(([, value]) => value !== undefined))
-    return new SignJWT(kept)
+    const defined = Object.fromEntries(Object.entries(content).filter(([, value]) => value !== undefined))
+    return new SignJWT(defined)
       .setProtectedHeader({ alg: this.alg, typ: 'dpop+jwt', jwk: this.publicJwk, ...header })
       .sign(this.privateKey)
   }

@@ -6,7 +6,7 @@ import { cacheFolder } from '../../setup/cache.ts'
 /** The number of pairs, which are used in turn: providers of the same test have different ones. */
 const PAIRS = 8
 
-let kept: Promise<readonly JWK[]> | undefined
+let reading: Promise<readonly JWK[]> | undefined
 const pairs: Promise<GenerateKeyPairResult>[] = []
 let taken = 0
 
@@ -15,17 +15,17 @@ let taken = 0
  * runs of a machine share those in set-up's folder.
  */
 export async function nextRsaPair(): Promise<GenerateKeyPairResult> {
-  kept ??= readPairs()
-  const keys = await kept
+  reading ??= readPairs()
+  const keys = await reading
   const index = taken++ % keys.length
-  pairs[index] ??= pairOf(keys[index] as JWK)
+  pairs[index] ??= importPair(keys[index] as JWK)
   return pairs[index]
 }
 
-async function pairOf({ kty, n, e, ...rest }: JWK): Promise<GenerateKeyPairResult> {
-  const imported = (jwk: JWK) =>
+async function importPair({ kty, n, e, ...rest }: JWK): Promise<GenerateKeyPairResult> {
+  const importKey = (jwk: JWK) =>
     importJWK(jwk, 'RS256', { extractable: true }) as Promise<GenerateKeyPairResult['privateKey']>
-  const [publicKey, privateKey] = await Promise.all([imported({ kty, n, e }), imported({ kty, n, e, ...rest })])
+  const [publicKey, privateKey] = await Promise.all([importKey({ kty, n, e }), importKey({ kty, n, e, ...rest })])
   return { publicKey, privateKey }
 }
 
@@ -34,15 +34,15 @@ async function readPairs(): Promise<readonly JWK[]> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as JWK[]
   } catch {
-    const made = await Promise.all(
+    const created = await Promise.all(
       Array.from({ length: PAIRS }, async () =>
         exportJWK((await generateKeyPair('RS256', { extractable: true })).privateKey),
       ),
     )
     await mkdir(cacheFolder(), { recursive: true })
     const draft = `${file}-${process.pid}`
-    await writeFile(draft, JSON.stringify(made), { mode: 0o600 })
+    await writeFile(draft, JSON.stringify(created), { mode: 0o600 })
     await rename(draft, file)
-    return made
+    return created
   }
 }

@@ -63,7 +63,7 @@ export class UserAgent {
   /** Answers a consent page. Returns the answer to that, or the page if it is another one or stays open. */
   async #answered(at: string, response: Response): Promise<Response> {
     const page = await response.clone().text()
-    const question = consentOf(page, at)
+    const question = parseConsent(page, at)
     // Other pages have forms too.
     if (question === undefined || !page.includes('name="decision"')) return response
     this.questions.push(page)
@@ -74,7 +74,7 @@ export class UserAgent {
 
   /** Answers a page that asks where to log in with the next choice. */
   async #chosen(at: string, response: Response): Promise<Response> {
-    const { token = '' } = consentOf(await response.text(), at) ?? {}
+    const { token = '' } = parseConsent(await response.text(), at) ?? {}
     return this.post(new URL('choose', at).href, { token, ...this.choices.shift() })
   }
 
@@ -101,7 +101,10 @@ export class UserAgent {
 }
 
 /** Returns the URL and the token of a consent page's form, or undefined if there is none. */
-export function consentOf(page: string, at: string): { readonly action: string; readonly token: string } | undefined {
+export function parseConsent(
+  page: string,
+  at: string,
+): { readonly action: string; readonly token: string } | undefined {
   const token = /name="token" value="([\w.-]+)"/.exec(page)?.[1]
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1]
   return token === undefined || action === undefined ? undefined : { action: new URL(action, at).href, token }

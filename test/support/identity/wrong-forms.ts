@@ -59,25 +59,28 @@ interface Attempt {
 }
 
 /** Encodes fields as a form, some of them with values that are already encoded. */
-export const encoded = (fields: Readonly<Record<string, string>>, raw: Readonly<Record<string, string>> = {}): string =>
+export const encodeForm = (
+  fields: Readonly<Record<string, string>>,
+  raw: Readonly<Record<string, string>> = {},
+): string =>
   Object.keys({ ...fields, ...raw })
     .map((name) => `${name}=${raw[name] ?? encodeURIComponent(fields[name] as string)}`)
     .join('&')
 
 function attemptsAt({ fields, free = [], optional = [] }: Target): Attempt[] {
-  const good = encoded(fields)
+  const good = encodeForm(fields)
   const attempts: Attempt[] = Object.entries(BODIES).map(([what, body]) => ({ what, body }))
   for (const name of Object.keys(fields)) {
     attempts.push({ what: `${name} twice`, body: `${good}&${name}=x` })
-    attempts.push({ what: `${name} twice, alike`, body: `${good}&${encoded({ [name]: fields[name] as string })}` })
+    attempts.push({ what: `${name} twice, alike`, body: `${good}&${encodeForm({ [name]: fields[name] as string })}` })
     if (free.includes(name)) continue
     const mayBeAbsent = optional.includes(name)
     for (const [what, value] of Object.entries(VALUES))
       if (value !== '' || !mayBeAbsent)
-        attempts.push({ what: `${name} is ${what}`, body: encoded(fields, { [name]: value }) })
+        attempts.push({ what: `${name} is ${what}`, body: encodeForm(fields, { [name]: value }) })
     if (mayBeAbsent) continue
     const { [name]: _, ...others } = fields
-    attempts.push({ what: `${name} is absent`, body: encoded(others) })
+    attempts.push({ what: `${name} is absent`, body: encodeForm(others) })
   }
   for (const type of ['application/json', 'text/plain', 'multipart/form-data; boundary=x', 'x', '; charset=utf-8'])
     attempts.push({ what: `as ${type}`, body: good, type })
@@ -94,7 +97,7 @@ export async function notRefused(
   const wrong: string[] = []
   const waiting = attemptsAt(target)
   assert.ok(waiting.length > 30)
-  const work = async () => {
+  const runWorker = async () => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const headers = { accept: 'text/html', 'content-type': next.type ?? FORM, ...target.headers }
       const request = { method: 'POST', redirect: 'manual', headers, body: Buffer.from(next.body, 'latin1') } as const
@@ -103,7 +106,7 @@ export async function notRefused(
       if (!isRefused(response, text)) wrong.push(`${next.what}: ${response.status}`)
     }
   }
-  await Promise.all(Array.from({ length: 4 }, work))
+  await Promise.all(Array.from({ length: 4 }, runWorker))
   return wrong
 }
 

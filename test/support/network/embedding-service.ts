@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 export interface EmbeddingRequest {
   readonly path: string
@@ -32,7 +32,7 @@ export interface EmbeddingService {
 export async function startEmbeddingService(meanings: Meanings, host = '127.0.0.1'): Promise<EmbeddingService> {
   const seen: EmbeddingRequest[] = []
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = JSON.parse(Buffer.concat(chunks).toString())
@@ -41,7 +41,7 @@ export async function startEmbeddingService(meanings: Meanings, host = '127.0.0.
       const request = { path, headers: req.headers, body, texts: isTei ? body.inputs : body.input }
       seen.push(request)
       if (service.answer?.(request, res)) return
-      const vectors = request.texts.map((text: string) => vectorOf(text, meanings, service.more))
+      const vectors = request.texts.map((text: string) => buildVector(text, meanings, service.more))
       const data = vectors.map((embedding: unknown, index: number) => ({ object: 'embedding', index, embedding }))
       res.writeHead(200, { 'content-type': 'application/json' })
       res.end(JSON.stringify(isTei ? vectors : { object: 'list', data: data.reverse(), model: body.model }))
@@ -67,8 +67,8 @@ export async function startEmbeddingService(meanings: Meanings, host = '127.0.0.
 }
 
 /** Returns one number for each meaning, one that every text has a little of, and `more` others. */
-function vectorOf(text: string, meanings: Meanings, more: number): readonly number[] {
+function buildVector(text: string, meanings: Meanings, more: number): readonly number[] {
   const lower = text.toLowerCase()
-  const said = meanings.map((words) => words.filter((word) => lower.includes(word)).length)
-  return [...said, 0.01, ...new Array<number>(more).fill(0)]
+  const counts = meanings.map((words) => words.filter((word) => lower.includes(word)).length)
+  return [...counts, 0.01, ...new Array<number>(more).fill(0)]
 }

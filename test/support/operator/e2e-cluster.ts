@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import { formatApiVersion } from '../../../operator/cluster/kubernetes/resource.ts'
-import { type Admin, adminOf } from '../../cluster/support/admin.ts'
+import { type Admin, createAdmin } from '../../cluster/support/admin.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { resourceNamed } from '../../cluster/support/resources.ts'
 import { PORTICO_IMAGE } from './e2e-images.ts'
@@ -49,7 +49,7 @@ const { clusters, users } = JSON.parse(readFileSync(kubeconfig, 'utf8')) as {
 }
 
 /** The node's administrator, without starting a kubectl for each request. */
-export const admin: Admin = adminOf(clusters[0].cluster.server, users[0].user.token)
+export const admin: Admin = createAdmin(clusters[0].cluster.server, users[0].user.token)
 
 /** Runs kubectl as administrator and returns its standard output; throws with its standard error. */
 export function kubectl(args: readonly string[], input?: string): string {
@@ -103,7 +103,7 @@ export const podsIn = (namespace: string, labels?: string): Pod[] =>
   admin.list('pods', { namespace, ...(labels === undefined ? {} : { labels }) }) as unknown as Pod[]
 
 /** Returns the pods of a workload that are not being deleted. */
-export const podsOf = (namespace: string, kind: string, name: string): Pod[] =>
+export const listPods = (namespace: string, kind: string, name: string): Pod[] =>
   podsIn(namespace, `app.kubernetes.io/name=${kind.toLowerCase()},app.kubernetes.io/instance=${name}`).filter(
     ({ metadata }) => !metadata.deletionTimestamp,
   )
@@ -118,7 +118,7 @@ export const namesIn = (namespace: string, kinds: string): string[] =>
 export const isReady = ({ status }: Pod): boolean =>
   status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
 
-export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
+export const listContainers = ({ status }: Pod): readonly ContainerStatus[] => [
   ...(status.initContainerStatuses ?? []),
   ...(status.containerStatuses ?? []),
 ]
@@ -126,9 +126,9 @@ export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
 /** Describes the pods of a namespace and their logs, for the message of a failed test. */
 function explain(namespace: string): string {
   const logs = podsIn(namespace).map(({ metadata: { name } }) => {
-    const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '60']
+    const args = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '60']
     try {
-      return kubectl(given)
+      return kubectl(args)
     } catch (error) {
       return String(error)
     }
@@ -147,9 +147,9 @@ export async function until(
   const deadline = performance.now() + ms
   while (!(await condition())) {
     if (performance.now() > deadline) {
-      const told = [...new Set([namespace, OPERATOR_NAMESPACE])].map(explain).join('\n')
+      const explanation = [...new Set([namespace, OPERATOR_NAMESPACE])].map(explain).join('\n')
       // uvu prints the message and the stack, which repeats it.
-      throw Object.assign(new Error(`waited ${ms} ms in vain: ${what}\n${told}`), { stack: '' })
+      throw Object.assign(new Error(`waited ${ms} ms in vain: ${what}\n${explanation}`), { stack: '' })
     }
     await delay(POLL_MS)
   }

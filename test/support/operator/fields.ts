@@ -4,7 +4,7 @@ import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { ClusterView, KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
-import { context, nameOf } from './plans.ts'
+import { context, formatName } from './plans.ts'
 
 /** A leaf that is set: its pointer, its schema, and its key in its parent. */
 export interface Leaf {
@@ -15,21 +15,21 @@ export interface Leaf {
   readonly value: unknown
 }
 
-export function* leavesOf(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Leaf> {
+export function* walkLeaves(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Leaf> {
   const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
   if (!isRaw && Array.isArray(value)) {
     for (const [index, item] of value.entries())
-      yield* leavesOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
+      yield* walkLeaves(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
   } else if (!isRaw && isObject(value) && Object.keys(value).length > 0) {
     for (const [key, inner] of Object.entries(value)) {
       const isNamed = Object.hasOwn(schema.properties ?? {}, key)
-      yield* leavesOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${isNamed ? key : '*'}`)
+      yield* walkLeaves(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${isNamed ? key : '*'}`)
     }
   } else yield { pointer, field, schema, value }
 }
 
 /** Returns every leaf of a schema that the code reads. */
-export function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
+export function* walkFields(schema: SchemaNode, field: string): Generator<string> {
   const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
   const { properties = {}, items, additionalProperties } = schema
   const isLeaf = isRaw || (Object.keys(properties).length === 0 && !items && typeof additionalProperties !== 'object')
@@ -37,9 +37,9 @@ export function* fieldsOf(schema: SchemaNode, field: string): Generator<string> 
     if (typeof schema.readBy !== 'object') yield field
     return
   }
-  for (const [name, child] of Object.entries(properties)) yield* fieldsOf(child, `${field}/${name}`)
-  if (items) yield* fieldsOf(items, `${field}/*`)
-  if (typeof additionalProperties === 'object') yield* fieldsOf(additionalProperties, `${field}/*`)
+  for (const [name, child] of Object.entries(properties)) yield* walkFields(child, `${field}/${name}`)
+  if (items) yield* walkFields(items, `${field}/*`)
+  if (typeof additionalProperties === 'object') yield* walkFields(additionalProperties, `${field}/*`)
 }
 
 /** Returns another valid value for the field that is served; undefined if there is none. */
@@ -64,7 +64,7 @@ export function another({ schema, value }: Leaf): unknown {
   return `${text}z`
 }
 
-const stepsOf = (pointer: string): string[] =>
+const parsePointer = (pointer: string): string[] =>
   pointer
     .split('/')
     .slice(1)
@@ -72,28 +72,28 @@ const stepsOf = (pointer: string): string[] =>
 
 /** Returns the value at a pointer; undefined if there is none. */
 export const valueAt = (object: unknown, pointer: string): unknown =>
-  stepsOf(pointer).reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], object)
+  parsePointer(pointer).reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], object)
 
 type Container = Record<string, unknown>
 
 /** Returns a copy with one place edited. Only the objects on the path are copied, because a deep copy takes longer. */
-function edited(value: unknown, steps: readonly string[], edit: (parent: Container, last: string) => void): unknown {
+function editAt(value: unknown, steps: readonly string[], edit: (parent: Container, last: string) => void): unknown {
   const copy = (Array.isArray(value) ? [...value] : { ...(value as Container) }) as Container
   const [first = '', ...rest] = steps
   if (rest.length === 0) edit(copy, first)
-  else copy[first] = edited(copy[first], rest, edit)
+  else copy[first] = editAt(copy[first], rest, edit)
   return copy
 }
 
 /** Returns a copy of an object with another value at the pointer. */
 export const set = (object: unknown, pointer: string, value: unknown): unknown =>
-  edited(object, stepsOf(pointer), (parent, last) => {
+  editAt(object, parsePointer(pointer), (parent, last) => {
     parent[last] = value
   })
 
 /** Returns a copy of an object without the value at the pointer. */
 export const remove = (object: unknown, pointer: string): unknown =>
-  edited(object, stepsOf(pointer), (parent, last) => {
+  editAt(object, parsePointer(pointer), (parent, last) => {
     if (Array.isArray(parent)) parent.splice(Number(last), 1)
     else delete parent[last]
   })
@@ -107,7 +107,7 @@ function notingView(view: ClusterView, read: Set<string>): ClusterView {
     },
     list(kind, namespace) {
       const found = view.list(kind, namespace)
-      for (const one of found) read.add(nameOf(one as unknown as KubernetesObject))
+      for (const one of found) read.add(formatName(one as unknown as KubernetesObject))
       return found
     },
     referrers(kind, namespace, name) {
@@ -115,10 +115,10 @@ function notingView(view: ClusterView, read: Set<string>): ClusterView {
       for (const one of found) read.add(`${one.kind} ${namespace} ${one.name}`)
       return found
     },
-    secret: (...given) => view.secret(...given),
-    configMap: (...given) => view.configMap(...given),
-    observe: (...given) => view.observe(...given),
-    sources: (...given) => view.sources(...given),
+    secret: (...args) => view.secret(...args),
+    configMap: (...args) => view.configMap(...args),
+    observe: (...args) => view.observe(...args),
+    sources: (...args) => view.sources(...args),
   }
 }
 
@@ -127,17 +127,17 @@ export function readersAmong(
   objects: readonly KubernetesObject[],
   view: ClusterView,
 ): ReadonlyMap<string, readonly KubernetesObject[]> {
-  const readers = new Map<string, KubernetesObject[]>(objects.map((object) => [nameOf(object), []]))
+  const readers = new Map<string, KubernetesObject[]>(objects.map((object) => [formatName(object), []]))
   for (const object of objects) {
     const read = new Set<string>()
     reconcile(object, notingView(view, read), context)
-    for (const name of read) if (name !== nameOf(object)) readers.get(name)?.push(object)
+    for (const name of read) if (name !== formatName(object)) readers.get(name)?.push(object)
   }
   return readers
 }
 
 /** Returns the plan of an object, without the hash of its own spec. */
-export function planned(object: KubernetesObject, view: ClusterView): string {
+export function planToText(object: KubernetesObject, view: ClusterView): string {
   const plan = reconcile(object, view, context)
   return canonicalJson({
     ...plan,

@@ -41,13 +41,13 @@ export async function startKubelet(command: readonly [string, ...string[]]): Pro
     return child
   }
 
-  const allowed = ({ headers }: IncomingMessage) => headers.authorization === `Bearer ${token}`
+  const isAllowed = ({ headers }: IncomingMessage) => headers.authorization === `Bearer ${token}`
   const server = createServer((req, res) => {
-    const [code, message] = allowed(req) ? [400, 'Upgrade request required'] : [403, 'cannot create pods/attach']
+    const [code, message] = isAllowed(req) ? [400, 'Upgrade request required'] : [403, 'cannot create pods/attach']
     res.writeHead(code).end(JSON.stringify({ kind: 'Status', status: 'Failure', message }))
   })
   server.on('upgrade', (req, upgraded: Socket) => {
-    if (!allowed(req)) {
+    if (!isAllowed(req)) {
       upgraded.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
       return
     }
@@ -61,7 +61,7 @@ export async function startKubelet(command: readonly [string, ...string[]]): Pro
       `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${accept}\r\nsec-websocket-protocol: v5.channel.k8s.io\r\n\r\n`,
     )
     const child = container
-    const onOutput = (chunk: Buffer) => upgraded.write(frameOf(Buffer.concat([Buffer.from([1]), chunk])))
+    const onOutput = (chunk: Buffer) => upgraded.write(buildFrame(Buffer.concat([Buffer.from([1]), chunk])))
     child.stdout?.on('data', onOutput)
     let rest = Buffer.alloc(0)
     upgraded.on('data', (chunk) => {
@@ -104,7 +104,7 @@ export async function startKubelet(command: readonly [string, ...string[]]): Pro
 }
 
 /** A whole unmasked binary frame (RFC 6455, section 5.2). */
-function frameOf(payload: Buffer): Buffer {
+function buildFrame(payload: Buffer): Buffer {
   const head = Buffer.alloc(10)
   head[0] = 0x82
   head[1] = 127

@@ -1,7 +1,7 @@
 /** Plans manifests in a text as the operator would, for tests of reconcile and render. */
 import { createHash } from 'node:crypto'
 import { parseAllDocuments } from 'yaml'
-import { applyDefaults, kindNamed } from '../../../crds/index.ts'
+import { applyDefaults, findKind } from '../../../crds/index.ts'
 import {
   fillWorld,
   type KubernetesObject,
@@ -26,14 +26,14 @@ type Document = KubernetesObject & {
 }
 
 /** Returns an object as the API server does: with defaults. */
-export function defaulted(object: KubernetesObject): KubernetesObject {
-  const declaration = kindNamed(object.kind)
+export function addDefaults(object: KubernetesObject): KubernetesObject {
+  const declaration = findKind(object.kind)
   if (!declaration) throw new TypeError(`not a kind of ours: ${object.kind}`)
   return applyDefaults(declaration, object)
 }
 
 /** Kind, namespace and name of an object. */
-export const nameOf = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
+export const formatName = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
 
 const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 8)
 
@@ -45,26 +45,26 @@ const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(va
 export function worldContent(text: string): Required<WorldContent> {
   const documents = parseAllDocuments(text).map((document) => document.toJS() as Document | null)
   const found = documents.filter((document) => document !== null)
-  const named = ({ metadata: { name, namespace = 'default' } }: Document) => ({ name, namespace })
-  const of = (kind: string) => found.filter((document) => document.kind === kind)
+  const readName = ({ metadata: { name, namespace = 'default' } }: Document) => ({ name, namespace })
+  const listKind = (kind: string) => found.filter((document) => document.kind === kind)
   return {
     objects: found
-      .filter(({ kind }) => kindNamed(kind))
-      .map((document) => defaulted({ ...document, metadata: { namespace: 'default', ...document.metadata } })),
-    secrets: of('Secret').map((secret) => ({
-      ...named(secret),
+      .filter(({ kind }) => findKind(kind))
+      .map((document) => addDefaults({ ...document, metadata: { namespace: 'default', ...document.metadata } })),
+    secrets: listKind('Secret').map((secret) => ({
+      ...readName(secret),
       keys: Object.entries(secret.stringData ?? {}).map(([key, value]): [string, string] => [key, digest(value)]),
     })),
-    configMaps: of('ConfigMap').map((configMap) => ({ ...named(configMap), data: configMap.data ?? {} })),
-    observations: of('Observation').map((document) => ({
-      ...named(document),
+    configMaps: listKind('ConfigMap').map((configMap) => ({ ...readName(configMap), data: configMap.data ?? {} })),
+    observations: listKind('Observation').map((document) => ({
+      ...readName(document),
       ...(document.observation as NonNullable<Document['observation']>),
     })),
-    sources: of('Sources').map((document) => ({ ...named(document), sources: document.sources ?? [] })),
+    sources: listKind('Sources').map((document) => ({ ...readName(document), sources: document.sources ?? [] })),
   }
 }
 
-export const worldOf = (text: string): World => fillWorld(worldContent(text))
+export const buildWorld = (text: string): World => fillWorld(worldContent(text))
 
 export type Plans = ReadonlyMap<string, Plan>
 
@@ -76,7 +76,7 @@ export class ChangedWorld {
 
   constructor(content: Required<WorldContent>) {
     this.#world = fillWorld(content)
-    this.#originals = new Map([...content.objects].map((object) => [nameOf(object), object]))
+    this.#originals = new Map([...content.objects].map((object) => [formatName(object), object]))
   }
 
   /** Returns the view of the original objects. */
@@ -88,7 +88,7 @@ export class ChangedWorld {
   with(form: KubernetesObject | undefined): World['view'] {
     if (this.#placed === form) return this.#world.view
     if (this.#placed !== undefined)
-      this.#world.objects.put(this.#originals.get(nameOf(this.#placed)) as KubernetesObject)
+      this.#world.objects.put(this.#originals.get(formatName(this.#placed)) as KubernetesObject)
     if (form !== undefined) this.#world.objects.put(form)
     this.#placed = form
     return this.#world.view
@@ -96,11 +96,11 @@ export class ChangedWorld {
 }
 
 /** Returns all plans of a world by `Kind/name`, for worlds of one namespace. */
-export const plansOf = (world: World, given: ReconcileContext = context): Plans =>
-  new Map(planAll(world.view, given).map(({ object, plan }) => [`${object.kind}/${object.metadata.name}`, plan]))
+export const planWorld = (world: World, at: ReconcileContext = context): Plans =>
+  new Map(planAll(world.view, at).map(({ object, plan }) => [`${object.kind}/${object.metadata.name}`, plan]))
 
 /** Returns all plans of the manifests in a YAML text, by `Kind/name`. */
-export const plansOfText = (text: string): Plans => plansOf(worldOf(text))
+export const plansOfText = (text: string): Plans => planWorld(buildWorld(text))
 
 /** Returns a condition of a plan as `Status Reason: message`. */
 export function condition(plan: Plan | undefined, type: string): string | undefined {
@@ -109,7 +109,7 @@ export function condition(plan: Plan | undefined, type: string): string | undefi
 }
 
 /** Returns a plan's child by kind; fails if the plan keeps its live children. */
-export function childOf(plan: Plan | undefined, kind: string): KubernetesObject {
+export function findChild(plan: Plan | undefined, kind: string): KubernetesObject {
   const children = plan?.children
   const found = Array.isArray(children) ? children.find((child) => child.kind === kind) : undefined
   if (!found) throw new Error(`no child of kind ${kind}: ${JSON.stringify(plan?.status)}`)
@@ -118,7 +118,7 @@ export function childOf(plan: Plan | undefined, kind: string): KubernetesObject 
 
 /** Returns the data-plane configuration among a plan's children. */
 export function configText(plan: Plan | undefined): string {
-  const { data } = childOf(plan, 'ConfigMap') as unknown as { data: Record<string, string> }
+  const { data } = findChild(plan, 'ConfigMap') as unknown as { data: Record<string, string> }
   const [text] = Object.values(data)
   return text ?? ''
 }

@@ -64,12 +64,12 @@ export class RunningPortico {
   /** Waits for the first report, from the `after`th on, that satisfies the condition. */
   async report(what: string, condition: (report: Report) => boolean, after = 0): Promise<Report> {
     let found: Report | undefined
-    const look = () => {
+    const findReport = () => {
       found = this.reports.slice(after).find(condition)
       return found !== undefined
     }
     try {
-      await eventually(what, look)
+      await eventually(what, findReport)
     } catch (error) {
       const last = JSON.stringify(this.reports.at(-1), null, 1)
       throw new Error(`${(error as Error).message}\nlast report: ${last}\n${this.errors.slice(-4000)}`, {

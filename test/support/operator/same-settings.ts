@@ -82,8 +82,8 @@ const distinct = (item: unknown, index: number): unknown => {
   return isObject(item) && typeof item['name'] === 'string' ? { ...item, name: `a${index}` } : item
 }
 
-const many = (count: number, item: unknown) => Array.from({ length: count }, (_, index) => distinct(item, index))
-const keyed = (count: number, value: unknown) =>
+const makeItems = (count: number, item: unknown) => Array.from({ length: count }, (_, index) => distinct(item, index))
+const makeEntries = (count: number, value: unknown) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, value]))
 
 /** Returns values at, below and above each limit of a schema, of wrong forms and of wrong types. */
@@ -102,20 +102,20 @@ function valuesFor(node: SchemaNode, value: unknown): readonly unknown[] {
       ]
     case 'array': {
       const [item] = value as unknown[]
-      return [[], [item], [item, item], many(maxItems, item), many(maxItems + 1, item)]
+      return [[], [item], [item, item], makeItems(maxItems, item), makeItems(maxItems + 1, item)]
     }
     case 'object': {
       const inner = Object.values(value as object)[0]
       if (findValueSchema(node) === undefined) return [{}, { ...(value as object), notThere: 1 }]
       const keys = ['', 'a b', 'a', 'k'.repeat(253), 'k'.repeat(254)].map((key) => ({ [key]: inner }))
-      return [{}, ...keys, keyed(maxProperties, inner), keyed(maxProperties + 1, inner)]
+      return [{}, ...keys, makeEntries(maxProperties, inner), makeEntries(maxProperties + 1, inner)]
     }
     default:
       return []
   }
 }
 
-function* placesOf(place: PlaceOfBoth): Generator<PlaceOfBoth> {
+function* walkPlaces(place: PlaceOfBoth): Generator<PlaceOfBoth> {
   const { node, value, pointer, filePointer, field } = place
   if (node.mountedAs !== undefined || !isInFiles(node)) return
   yield place
@@ -123,7 +123,7 @@ function* placesOf(place: PlaceOfBoth): Generator<PlaceOfBoth> {
     const { items } = node
     for (const [index, item] of value.entries())
       if (items)
-        yield* placesOf({
+        yield* walkPlaces({
           pointer: at(pointer, index),
           filePointer: at(filePointer, index),
           field: `${field}/*`,
@@ -137,14 +137,14 @@ function* placesOf(place: PlaceOfBoth): Generator<PlaceOfBoth> {
       const isNamed = Object.hasOwn(node.properties ?? {}, name)
       const inFile = isNamed ? nameInFile(name, child) : name
       const places = { pointer: at(pointer, name), filePointer: at(filePointer, inFile) }
-      yield* placesOf({ ...places, field: `${field}/${isNamed ? name : '*'}`, node: child, value: inner })
+      yield* walkPlaces({ ...places, field: `${field}/${isNamed ? name : '*'}`, node: child, value: inner })
     }
 }
 
 const isWithin = ({ pointer }: Pick<Finding, 'pointer'>, place: string) =>
   pointer === place || pointer.startsWith(`${place}/`)
 
-function findingsOf(parse: Parse, value: unknown): readonly Finding[] {
+function listFindings(parse: Parse, value: unknown): readonly Finding[] {
   try {
     parse(JSON.stringify(value))
     return []
@@ -159,7 +159,7 @@ const hasRules = (node: SchemaNode) =>
   node.properties === undefined &&
   (node['x-kubernetes-validations'] !== undefined || ['set', 'map'].includes(node['x-kubernetes-list-type'] ?? ''))
 
-const shown = (value: unknown) => {
+const format = (value: unknown) => {
   const text = JSON.stringify(value)
   return text.length > 60 ? `${text.slice(0, 50)}… (${text.length})` : text
 }
@@ -194,7 +194,7 @@ export function differences(block: Block, left: Readonly<Record<string, string>>
   const kind = kinds[object.kind as KindName]
   const structure = compileStructure({ type: 'object', properties: { spec: kind.spec as SchemaNode } })
   const spec = block.schema ?? stepsTo(kind.spec as SchemaNode, from)
-  const places = placesOf({ pointer: from, filePointer: to, field: '', node: spec, value: valueAt(object, from) })
+  const places = walkPlaces({ pointer: from, filePointer: to, field: '', node: spec, value: valueAt(object, from) })
   const found: string[] = []
   for (const { pointer, filePointer, field, node, value } of firstOfEach(places)) {
     if (pointer === from || Object.hasOwn(left, field)) continue
@@ -205,11 +205,14 @@ export function differences(block: Block, left: Readonly<Record<string, string>>
         ? validateObject({ ...(form as object), apiVersion: 'portico.dev/v1beta1' }, 'portico.dev')
         : structure({ spec: (form as KubernetesObject)['spec'] })
       const isTaken = !inKind.some((finding) => isWithin(finding, pointer))
-      const inFile = findingsOf(isRuled ? parseWithRules : parse, withValue(file, filePointer, inFileForm(node, other)))
+      const inFile = listFindings(
+        isRuled ? parseWithRules : parse,
+        withValue(file, filePointer, inFileForm(node, other)),
+      )
       const isTakenInFile = !inFile.some((finding) => isWithin(finding, filePointer))
       if (isTaken !== isTakenInFile)
         found.push(
-          `${field}: ${other === undefined ? 'absent' : shown(other)} is taken by the ${isTaken ? 'kind' : 'file'} alone`,
+          `${field}: ${other === undefined ? 'absent' : format(other)} is taken by the ${isTaken ? 'kind' : 'file'} alone`,
         )
     }
   }

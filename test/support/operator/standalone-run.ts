@@ -50,9 +50,9 @@ export class StandaloneRun {
   async changesAfter(edit: () => void): Promise<readonly string[]> {
     const before = this.reports.length
     edit()
-    const changed = () => this.reports.slice(before).flatMap(({ changes }) => changes)
-    await eventually('a report has changed', () => changed().length > 0)
-    return changed()
+    const listChanges = () => this.reports.slice(before).flatMap(({ changes }) => changes)
+    await eventually('a report has changed', () => listChanges().length > 0)
+    return listChanges()
   }
 }
 

@@ -1,7 +1,7 @@
 import { type IdentityProvider, startIdentityProvider } from '../network/identity-provider.ts'
 import {
   allTried,
-  configOf,
+  buildConfig,
   NOTHING,
   reconfigure,
   registryFile,
@@ -50,7 +50,7 @@ export interface AuthzRegistry {
   readonly idp: IdentityProvider
   /** Sends a request as a caller; undefined for no token, `Bearer …` for this header. */
   as(caller: CallerName | string | undefined, method: string, path: string, body?: unknown): Promise<Reply>
-  tokenOf(caller: CallerName): Promise<string>
+  mintToken(caller: CallerName): Promise<string>
   /**
    * Deletes everything that tests have published, without authorization, and applies a new configuration. Returns a
    * function for the log lines since this call, which include a change of the mode.
@@ -85,7 +85,7 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
   await registry.ready()
 
   const tokens = new Map<string, Promise<string>>()
-  const tokenOf = (caller: CallerName) => {
+  const mintToken = (caller: CallerName) => {
     let token = tokens.get(caller)
     if (token === undefined) tokens.set(caller, (token = idp.mint({ aud: AUDIENCE, sub: caller, ...callers[caller] })))
     return token
@@ -94,11 +94,11 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
   return {
     registry,
     idp,
-    tokenOf,
+    mintToken,
     async as(caller, method, path, body) {
       const headers: Record<string, string> = {}
       if (caller !== undefined)
-        headers['authorization'] = caller in callers ? `Bearer ${await tokenOf(caller as CallerName)}` : caller
+        headers['authorization'] = caller in callers ? `Bearer ${await mintToken(caller as CallerName)}` : caller
       if (body !== undefined) headers['content-type'] = 'application/json'
       const response = await fetch(`${registry.url}${path}`, {
         method,
@@ -112,8 +112,11 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
       const first = registry.log.lines.length
       await reconfigure(registry, NOTHING)
       for (const kind of ['registries', 'sources']) {
-        const { [kind]: made } = (await (await fetch(`${registry.url}/v1/${kind}`)).json()) as Record<string, Named[]>
-        for (const { name } of made ?? []) await fetch(`${registry.url}/v1/${kind}/${name}`, { method: 'DELETE' })
+        const { [kind]: created } = (await (await fetch(`${registry.url}/v1/${kind}`)).json()) as Record<
+          string,
+          Named[]
+        >
+        for (const { name } of created ?? []) await fetch(`${registry.url}/v1/${kind}/${name}`, { method: 'DELETE' })
       }
       await reconfigure(registry, configWith(idp, options))
       await allTried(registry)
@@ -129,7 +132,7 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
 /** Returns a configuration over the fixture. */
 function configWith(idp: IdentityProvider, options: AuthzOptions): object {
   const { mode = 'full' } = options
-  const { sources, ...rest } = configOf({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
+  const { sources, ...rest } = buildConfig({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
   const claims: Record<string, object> = { shared: acme, platform, data }
   return {
     ...rest,
@@ -164,5 +167,5 @@ export const serverPath = (registry: string, name: string) =>
 
 export const entryPath = (name: string, type = 'server') => `/v1/entries/${type}/${encodeURIComponent(name)}`
 
-export const listed = ({ body }: Reply) =>
+export const listLabels = ({ body }: Reply) =>
   (body.servers as { server: { name: string } }[]).map(({ server: { name } }) => name)

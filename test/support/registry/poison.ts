@@ -12,8 +12,8 @@ if (!isMainThread) {
     if (typeof text === 'string' && text.includes('POISON-WAIT'))
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
     if (typeof text === 'string' && text.includes('POISON-MEMORY')) {
-      const held: object[] = []
-      for (;;) held.push(new Array(10_000).fill(held.length + 0.5))
+      const arrays: object[] = []
+      for (;;) arrays.push(new Array(10_000).fill(arrays.length + 0.5))
     }
     return parse(text, reviver)
   }

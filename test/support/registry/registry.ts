@@ -5,7 +5,7 @@ import { serveRegistry } from '../../../dataplane/registry/index.ts'
 import type { SyncState } from '../../../dataplane/registry/sources/format/source.ts'
 import type { Observe } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../eventually.ts'
-import { keptLog } from '../kept-log.ts'
+import { recordLog } from '../kept-log.ts'
 
 /** Returns the smallest server document that clients accept. */
 export interface Server {
@@ -84,7 +84,7 @@ export async function registryFolder(): Promise<RegistryFolder> {
 /**
  * Returns a configuration with these file sources (`name: file in the folder`) and a registry `main` over all of them.
  */
-export function configOf(files: Readonly<Record<string, string>>, rest: object = {}) {
+export function buildConfig(files: Readonly<Record<string, string>>, rest: object = {}) {
   const sources = Object.entries(files).map(([name, file]) => ({
     name,
     file: { path: `../${file}` },
@@ -110,7 +110,7 @@ export interface TestRegistry {
   readonly folder: RegistryFolder
   readonly url: string
   readonly adminUrl: string
-  readonly log: ReturnType<typeof keptLog>
+  readonly log: ReturnType<typeof recordLog>
   /** Sends a GET below `/registry/main/v0.1`. */
   get(path: string, headers?: Record<string, string>): Promise<Response>
   /** Returns the body of a GET; throws unless its status is 200. */
@@ -133,7 +133,7 @@ export interface RunOptions {
 }
 
 export async function runRegistry(folder: RegistryFolder, options: RunOptions = {}): Promise<TestRegistry> {
-  const log = keptLog()
+  const log = recordLog()
   const { configFile, stateDirectory } = folder
   const { url, adminUrl, close } = await serveRegistry({
     configFile,
@@ -209,7 +209,7 @@ export async function startRegistry(
   for (const [name, text] of Object.entries(files)) await folder.write(name, text)
   for (const [name, text] of Object.entries(catalogs)) await folder.write(`${name}.json`, text)
   await folder.configure(
-    configOf(Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`])), rest),
+    buildConfig(Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`])), rest),
   )
   const registry = await runRegistry(folder)
   await registry.ready()

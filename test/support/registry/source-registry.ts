@@ -1,4 +1,12 @@
-import { allTried, configOf, NOTHING, reconfigure, registryFolder, runRegistry, type TestRegistry } from './registry.ts'
+import {
+  allTried,
+  buildConfig,
+  NOTHING,
+  reconfigure,
+  registryFolder,
+  runRegistry,
+  type TestRegistry,
+} from './registry.ts'
 
 /** Divides the sync intervals, whose minimum is a second, so that tests do not wait for whole seconds. */
 const HASTENED_BY = 8
@@ -16,14 +24,14 @@ let shared: TestRegistry | undefined
  * share one registry, which `close` empties, because starting one costs more than most of them. An interval of a second
  * becomes an eighth of a second.
  */
-export const registryOf = (source: object, options: SourceOptions = {}): Promise<TestRegistry> =>
+export const startRegistryWith = (source: object, options: SourceOptions = {}): Promise<TestRegistry> =>
   share(options.files ?? {}, configWith(source, options))
 
 /** Runs the registry over these catalogs (source name: text of its file) in `main`, and waits until each is synced. */
 export async function registryOver(catalogs: Readonly<Record<string, string>>): Promise<TestRegistry> {
   const paths = Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`]))
   const files = Object.fromEntries(Object.entries(catalogs).map(([name, text]) => [`${name}.json`, text]))
-  const registry = await share(files, configOf(paths))
+  const registry = await share(files, buildConfig(paths))
   await allTried(registry)
   await registry.ready()
   return registry
@@ -50,7 +58,7 @@ async function share(files: Readonly<Record<string, string>>, config: object): P
 }
 
 /** Starts a registry that is not shared over the source. Throws if the configuration is refused. */
-export async function ownRegistryOf(source: object, options: SourceOptions = {}): Promise<TestRegistry> {
+export async function startOwnRegistry(source: object, options: SourceOptions = {}): Promise<TestRegistry> {
   const folder = await registryFolder()
   await folder.configure(configWith(source, options))
   return runRegistry(folder)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import type { Publication } from '../../../dataplane/registry/store/database/records.ts'
 import { openStore, type Store } from '../../../dataplane/registry/sync/open-store.ts'
-import { keptLog } from '../kept-log.ts'
+import { recordLog } from '../kept-log.ts'
 import { startPostgres, type TestPostgres } from '../network/postgres.ts'
 
 export interface TestStore {
@@ -33,7 +33,7 @@ async function openShared(kind: Kind): Promise<SharedStore> {
   if (kind === 'PostgreSQL') postgres ??= await startPostgres()
   const url = await postgres?.database(`whole${++databases}`)
   const place = kind === 'SQLite' ? undefined : ({ url, sslMode: 'disable' } as const)
-  const open = () => openStore({ stateDirectory, postgres: place }, keptLog().log)
+  const open = () => openStore({ stateDirectory, postgres: place }, recordLog().log)
   const store = await open()
   return {
     store,

@@ -23,11 +23,11 @@ export interface AttackedRegistry {
   /** Waits until another client can read and publish, and sees what it published. */
   serves(): Promise<void>
   /** Opens a connection and sends a request; reads only the status of the first answer. */
-  open(text: string): Promise<Held>
+  open(text: string): Promise<OpenConnection>
   close(): Promise<void>
 }
 
-export interface Held {
+export interface OpenConnection {
   readonly socket: Socket
   /** Status of the first answer; undefined if the connection ended without one. */
   readonly status: Promise<number | undefined>
@@ -49,7 +49,7 @@ export async function startAttackedRegistry(
   const flags = [...NODE_FLAGS, `--max-old-space-size=${HEAP_MIB}`]
   const { child, url, adminUrl } = await startRegistryProcess(folder, flags)
   const port = Number(new URL(url).port)
-  const held: Socket[] = []
+  const sockets: Socket[] = []
   let published = 0
 
   async function isServed(): Promise<boolean> {
@@ -74,7 +74,7 @@ export async function startAttackedRegistry(
     serves: () => eventually('another client is served', () => isServed().catch(() => false), 60_000),
     async open(text) {
       const socket = connect({ port, host: '127.0.0.1' })
-      held.push(socket)
+      sockets.push(socket)
       socket.on('error', () => {})
       const status = new Promise<number | undefined>((resolve) => {
         socket.once('data', (data) => {
@@ -88,7 +88,7 @@ export async function startAttackedRegistry(
       return { socket, status }
     },
     async close() {
-      for (const socket of held) socket.destroy()
+      for (const socket of sockets) socket.destroy()
       const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
       child.kill('SIGKILL')
       await ended

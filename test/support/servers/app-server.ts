@@ -51,7 +51,7 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
         res.writeHead(200, { 'content-type': 'application/json', ...more }).end(answer(request, text))
         return true
       }
-      const given =
+      const declaration =
         era === 'legacy'
           ? sessions.get(headers['mcp-session-id'])
           : (params['_meta'] as Record<string, Capabilities> | undefined)?.[
@@ -69,7 +69,7 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
           return json(result, { 'mcp-session-id': id })
         }
         case 'tools/list': {
-          const withApps = given?.extensions?.[APPS]?.mimeTypes?.includes(HTML) === true
+          const withApps = declaration?.extensions?.[APPS]?.mimeTypes?.includes(HTML) === true
           const tools = withApps
             ? [
                 tool('show', meta({ resourceUri: page })),
@@ -80,7 +80,7 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
           return json(`{"resultType":"complete","tools":[${tools.join(',')}]}`)
         }
         case 'tools/call':
-          if (given !== undefined) declared.set(String(params['name']), given)
+          if (declaration !== undefined) declared.set(String(params['name']), declaration)
           return json({ content: [{ type: 'text', text: 'shown' }] })
         case 'resources/list':
           return json({ resources: [], ttlMs: 0, cacheScope: 'private' })

@@ -7,7 +7,7 @@ export interface AskingCall {
   readonly request: RawRequest
   /** All answers to its questions, as whole messages. */
   readonly answers: RpcMessage[]
-  /** Whether the backend has lost the client of the call. */
+  /** True if the backend has lost the client of the call. */
   readonly isClosed: boolean
   /** Number of bytes that nobody has read yet. */
   readonly unread: number
@@ -39,7 +39,7 @@ export async function startAskingServer(options: AskingServerOptions = {}): Prom
   const server = await startRawServer({
     era: 'legacy',
     call(request, res) {
-      const call = callOf(request, res)
+      const call = createCall(request, res)
       asking.push(call)
       const id = `question-${asking.length}`
       open.set(id, call)
@@ -50,18 +50,18 @@ export async function startAskingServer(options: AskingServerOptions = {}): Prom
       const call = message.method === undefined ? open.get(String(message.id)) : undefined
       if (call === undefined) return false
       res.writeHead(202).end()
-      const told = message as RpcMessage
-      call.answers.push(told)
-      options.onAnswer?.(call, told)
+      const answer = message as RpcMessage
+      call.answers.push(answer)
+      options.onAnswer?.(call, answer)
       return true
     },
   })
   return Object.assign(server, { asking })
 }
 
-function callOf(request: RawRequest, res: ServerResponse): AskingCall {
+function createCall(request: RawRequest, res: ServerResponse): AskingCall {
   res.writeHead(200, { 'content-type': 'text/event-stream' })
-  const say = (message: object) => void res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+  const sendMessage = (message: object) => void res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
   return {
     request,
     answers: [],
@@ -71,9 +71,9 @@ function callOf(request: RawRequest, res: ServerResponse): AskingCall {
     get unread() {
       return res.writableLength
     },
-    say,
+    say: sendMessage,
     finish(result) {
-      say({ id: request.message.id, result })
+      sendMessage({ id: request.message.id, result })
       res.end()
     },
   }

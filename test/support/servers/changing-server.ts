@@ -59,7 +59,7 @@ export async function startChangingServer(
     shows.skills === undefined ? '' : ',"io.modelcontextprotocol/skills":{"directoryRead":true}'
   const capabilities = () =>
     `"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"extensions":{"io.modelcontextprotocol/ui":${shows.apps}${skillsExtension()}}}`
-  const instructed = () =>
+  const buildInstructions = () =>
     shows.instructions === undefined ? '' : `,"instructions":${JSON.stringify(shows.instructions)}`
   const complete = era === 'modern' ? '"resultType":"complete","ttlMs":0,"cacheScope":"private",' : ''
   const lists: Readonly<Record<string, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>> = {
@@ -76,7 +76,7 @@ export async function startChangingServer(
     call: (request) => answer(request, `{${complete}"content":[{"type":"text","text":"called"}]}`),
     before(request, res) {
       const { method = '', params = {} } = request.message
-      const say = (result: string, headers = {}) => {
+      const sendResult = (result: string, headers = {}) => {
         res
           .writeHead(200, { 'content-type': 'application/json', ...shows.headers, ...headers })
           .end(answer(request, result.replace('{', `{${shows.more}`)))
@@ -98,33 +98,34 @@ export async function startChangingServer(
         return true
       }
       if (shows.skills !== undefined) {
-        if (method === 'skills/list') return say(`{${complete}"skills":[${shows.skills.join(',')}]}`)
-        if (method === 'skills/get') return say(`{${complete}"skill":${shows.skills[0]}}`)
-        if (method === 'resources/directory/read') return say(`{${complete}"resources":[${shows.resources.join(',')}]}`)
+        if (method === 'skills/list') return sendResult(`{${complete}"skills":[${shows.skills.join(',')}]}`)
+        if (method === 'skills/get') return sendResult(`{${complete}"skill":${shows.skills[0]}}`)
+        if (method === 'resources/directory/read')
+          return sendResult(`{${complete}"resources":[${shows.resources.join(',')}]}`)
       }
       if (list !== undefined) {
         const from = Number(params['cursor'] ?? 0)
         const all = (list === 'tools' ? shows.toolsFor?.(request.headers) : undefined) ?? shows[list]
         const items = all.slice(from, from + shows.pageSize)
         const next = from + shows.pageSize < all.length ? `,"nextCursor":"${from + shows.pageSize}"` : ''
-        return say(`{${complete}"${list}":[${items.join(',')}]${next}}`)
+        return sendResult(`{${complete}"${list}":[${items.join(',')}]${next}}`)
       }
       if (method === 'server/discover' && era === 'modern')
-        return say(`{${complete}"supportedVersions":["2026-07-28"],${capabilities()}${instructed()}}`)
+        return sendResult(`{${complete}"supportedVersions":["2026-07-28"],${capabilities()}${buildInstructions()}}`)
       if (method === 'initialize' && era === 'legacy')
-        return say(
-          `{"protocolVersion":"2025-11-25",${capabilities()},"serverInfo":{"name":"changing","version":"1"}${instructed()}}`,
+        return sendResult(
+          `{"protocolVersion":"2025-11-25",${capabilities()},"serverInfo":{"name":"changing","version":"1"}${buildInstructions()}}`,
           { 'mcp-session-id': `session-${Math.random()}` },
         )
       if (method === 'resources/read') {
         const uri = String(params['uri'])
         const contents = shows.pages[uri] ?? `[{"uri":${JSON.stringify(uri)},"text":"read"}]`
-        return say(`{${complete}"contents":${contents}}`)
+        return sendResult(`{${complete}"contents":${contents}}`)
       }
       if (method === 'prompts/get')
-        return say(`{${complete}"messages":[{"role":"user","content":{"type":"text","text":"got"}}]}`)
-      if (method === 'completion/complete') return say(`{${complete}"completion":{"values":["completed"]}}`)
-      if (method === 'resources/subscribe' || method === 'ping') return say('{}')
+        return sendResult(`{${complete}"messages":[{"role":"user","content":{"type":"text","text":"got"}}]}`)
+      if (method === 'completion/complete') return sendResult(`{${complete}"completion":{"values":["completed"]}}`)
+      if (method === 'resources/subscribe' || method === 'ping') return sendResult('{}')
       return false
     },
   })

@@ -2,10 +2,10 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 /** A request, notification or answer of the gateway. */
-export type Heard = {
+export type ChannelMessage = {
   readonly id?: unknown
   readonly method?: string
   readonly params?: Record<string, unknown>
@@ -16,7 +16,7 @@ export type Heard = {
 export interface ChannelServer {
   readonly transport: BackendConfig['transport']
   readonly config: Pick<BackendConfig, 'transport' | 'url' | 'stdio'>
-  readonly heard: Heard[]
+  readonly messages: ChannelMessage[]
   /** Sends a text byte for byte on every channel on which the gateway listens. */
   say(text: string): void
   /** Ends all channels. */
@@ -25,7 +25,7 @@ export interface ChannelServer {
 }
 
 /** Handles a message; `say` writes to the channel on which it arrived. */
-export type Take = (message: Heard, say: (text: string) => void) => void
+export type Take = (message: ChannelMessage, say: (text: string) => void) => void
 
 /** A program that relays its input and output to a loopback port. It has no types, because stripping them takes long. */
 const PASS_ON = `
@@ -38,15 +38,15 @@ socket.on('close', () => process.exit(0))
 
 /** A server on standard input and output: a child that relays both to this process. */
 export async function startStdioServer(take: Take): Promise<ChannelServer> {
-  const heard: Heard[] = []
+  const messages: ChannelMessage[] = []
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
     createInterface({ input: socket }).on('line', (line) => {
-      const message = JSON.parse(line) as Heard
-      heard.push(message)
+      const message = JSON.parse(line) as ChannelMessage
+      messages.push(message)
       take(message, (text) => void socket.write(`${text}\n`))
     })
   })
@@ -55,7 +55,7 @@ export async function startStdioServer(take: Take): Promise<ChannelServer> {
   return {
     transport: 'stdio',
     config: { transport: 'stdio', stdio: { command: [process.execPath, '--eval', PASS_ON, String(port)] } },
-    heard,
+    messages,
     say: (text) => {
       for (const socket of sockets) socket.write(`${text}\n`)
     },
@@ -71,12 +71,12 @@ export async function startStdioServer(take: Take): Promise<ChannelServer> {
 
 /** A server of 2024-11-05 (HTTP+SSE): each session has a stream, on which posted messages are answered. */
 export async function startSseChannel(take: Take): Promise<ChannelServer> {
-  const heard: Heard[] = []
+  const messages: ChannelMessage[] = []
   const streams = new Map<string, ServerResponse>()
   const sayOn = (stream: ServerResponse | undefined) => (text: string) =>
     void stream?.write(`event: message\ndata: ${text}\n\n`)
   const server = createHttpServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       if (req.method === 'GET') {
         const name = `/messages/${streams.size}-${Math.random()}`
         streams.set(name, res)
@@ -89,8 +89,8 @@ export async function startSseChannel(take: Take): Promise<ChannelServer> {
       const stream = streams.get(req.url ?? '')
       res.writeHead(stream === undefined ? 404 : 202).end()
       if (stream === undefined) return
-      const message = JSON.parse(Buffer.concat(chunks).toString()) as Heard
-      heard.push(message)
+      const message = JSON.parse(Buffer.concat(chunks).toString()) as ChannelMessage
+      messages.push(message)
       take(message, sayOn(stream))
     }),
   )
@@ -99,7 +99,7 @@ export async function startSseChannel(take: Take): Promise<ChannelServer> {
   return {
     transport: 'sse',
     config: { transport: 'sse', url: `http://127.0.0.1:${port}/sse` },
-    heard,
+    messages,
     say: (text) => {
       for (const stream of streams.values()) sayOn(stream)(text)
     },

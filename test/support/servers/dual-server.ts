@@ -5,7 +5,7 @@ import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextp
 import { createMcpHandler, isInitializeRequest, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { freePort } from '../network/free-port.ts'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 /** A request that a backend has received. */
 export interface SeenRequest {
@@ -47,7 +47,7 @@ export async function startMcpServer(options: McpTestServerOptions = {}): Promis
   const dualHandler = toNodeHandler(dual)
 
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = Buffer.concat(chunks).toString('utf8')

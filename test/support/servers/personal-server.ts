@@ -28,7 +28,7 @@ export interface PersonalServer extends RawServer {
 export const NOBODY = 'nobody'
 
 /** Returns the owner of a request's credential, `of-OWNER-for-…`. */
-const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
+const readOwner = ({ headers }: Pick<RawRequest, 'headers'>): string =>
   /^Bearer of-(\w+)-for-\w+$/.exec(headers.authorization ?? '')?.[1] ?? NOBODY
 
 /**
@@ -44,8 +44,10 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
   const capabilities = { tools: {}, prompts: {}, resources: { subscribe: true } }
   const lists: Readonly<Record<string, (owner: string) => object>> = {
     'server/discover': () => ({ supportedVersions: ['2026-07-28'], capabilities, ttlMs: 0, cacheScope: 'private' }),
-    'tools/list': (owner) => ({ tools: named('t', owner).map((one) => ({ ...one, inputSchema: { type: 'object' } })) }),
-    'prompts/list': (owner) => ({ prompts: named('p', owner) }),
+    'tools/list': (owner) => ({
+      tools: buildNamed('t', owner).map((one) => ({ ...one, inputSchema: { type: 'object' } })),
+    }),
+    'prompts/list': (owner) => ({ prompts: buildNamed('p', owner) }),
     'resources/list': (owner) => ({
       resources: [owner, 'common'].map((one) => ({ uri: `${name}://${one}`, name: one })),
     }),
@@ -91,7 +93,7 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
     era,
     call: () => undefined,
     before(request, res) {
-      const owner = ownerOf(request)
+      const owner = readOwner(request)
       const { method = '' } = request.message
       const session = request.headers['mcp-session-id']
       if (typeof session === 'string' && owners.get(session) !== owner)
@@ -131,7 +133,7 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
   return Object.assign(server, { notify, revoked, cut })
 }
 
-const named = (kind: string, owner: string) => [{ name: `${kind}-${owner}` }, { name: 'common' }]
+const buildNamed = (kind: string, owner: string) => [{ name: `${kind}-${owner}` }, { name: 'common' }]
 
 const event = (method: string, params: object): string =>
   `data: ${JSON.stringify({ jsonrpc: '2.0', method, params })}\n\n`

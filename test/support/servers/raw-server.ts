@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { freePort } from '../network/free-port.ts'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 /** A request that a hand-written backend has received. */
 export interface RawRequest {
@@ -54,7 +54,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   let sessions = 0
   const forgotten = new Set<unknown>()
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = Buffer.concat(chunks).toString('utf8')

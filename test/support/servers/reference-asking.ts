@@ -25,7 +25,7 @@ const sampling = (prompt: string, maxTokens: number) =>
   inputRequired.createMessage({ messages: [{ role: 'user', content: { type: 'text', text: prompt } }], maxTokens })
 
 /** Returns the answer's text; a failure becomes the tool's answer. */
-async function answered(what: string, asking: () => Promise<string>) {
+async function answerOrExplain(what: string, asking: () => Promise<string>) {
   try {
     return text(await asking())
   } catch (error) {
@@ -46,14 +46,14 @@ function registerSimple(server: McpServer): void {
     { description: 'Asks for a completion', inputSchema: z.object({ prompt: z.string() }) },
     async ({ prompt }, { mcpReq }) => {
       const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: prompt } }]
-      return answered('Sampling', async () => {
+      return answerOrExplain('Sampling', async () => {
         const result = await mcpReq.send({ method: 'sampling/createMessage', params: { messages, maxTokens: 100 } })
         return `LLM response: ${JSON.stringify(result.content)}`
       })
     },
   )
   const ask = (mcpReq: ServerContext['mcpReq'], message: string, properties: object, required: string[] = []) =>
-    answered('Elicitation', async () => {
+    answerOrExplain('Elicitation', async () => {
       const requestedSchema = { type: 'object' as const, properties: properties as never, required }
       const { action, content } = await mcpReq.send({
         method: 'elicitation/create',
@@ -78,18 +78,18 @@ function registerSimple(server: McpServer): void {
     }),
   )
   const options = ['option1', 'option2', 'option3']
-  const titled = (titles: string[]) => titles.map((title, index) => ({ const: `value${index + 1}`, title }))
+  const withTitles = (titles: string[]) => titles.map((title, index) => ({ const: `value${index + 1}`, title }))
   server.registerTool('test_elicitation_sep1330_enums', { description: 'Enumerations' }, async ({ mcpReq }) =>
     ask(mcpReq, 'Enumerations', {
       untitledSingle: { type: 'string', enum: options },
-      titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
+      titledSingle: { type: 'string', oneOf: withTitles(['First Option', 'Second Option', 'Third Option']) },
       legacyEnum: {
         type: 'string',
         enum: ['opt1', 'opt2', 'opt3'],
         enumNames: ['Option One', 'Option Two', 'Option Three'],
       },
       untitledMulti: { type: 'array', items: { type: 'string', enum: options } },
-      titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
+      titledMulti: { type: 'array', items: { anyOf: withTitles(['First Choice', 'Second Choice', 'Third Choice']) } },
     }),
   )
 }
@@ -103,8 +103,8 @@ function registerModern(server: McpServer, state: RequestStateCodec<string>): vo
 
   for (const name of ['test_input_required_result_elicitation', 'test_streaming_elicitation'])
     tool(name, async ({ mcpReq }) => {
-      const given = acceptedContent<{ name?: unknown }>(mcpReq.inputResponses, 'user_name')
-      if (typeof given?.name === 'string') return text(`Hello, ${given.name}!`)
+      const accepted = acceptedContent<{ name?: unknown }>(mcpReq.inputResponses, 'user_name')
+      if (typeof accepted?.name === 'string') return text(`Hello, ${accepted.name}!`)
       return inputRequired({ inputRequests: { user_name: question('What is your name?', 'name') } })
     })
   tool('test_input_required_result_sampling', async ({ mcpReq }) => {
@@ -170,12 +170,12 @@ function registerModern(server: McpServer, state: RequestStateCodec<string>): vo
     'test_input_required_result_prompt',
     { description: 'Asks before it answers' },
     async (context) => {
-      const given = acceptedContent<{ context?: unknown }>(context.mcpReq.inputResponses, 'user_context')
-      if (given === undefined)
+      const accepted = acceptedContent<{ context?: unknown }>(context.mcpReq.inputResponses, 'user_context')
+      if (accepted === undefined)
         return inputRequired({
           inputRequests: { user_context: question('What context should the prompt use?', 'context') },
         })
-      return { messages: [{ role: 'user', content: { type: 'text', text: `Use ${String(given.context)}` } }] }
+      return { messages: [{ role: 'user', content: { type: 'text', text: `Use ${String(accepted.context)}` } }] }
     },
   )
 }

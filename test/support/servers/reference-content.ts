@@ -121,11 +121,17 @@ const SCHEMA_2020 = {
 }
 
 function registerResources(server: McpServer): void {
-  const one = (name: string, uri: string, mimeType: string, content: { text: string } | { blob: string }) =>
-    server.registerResource(name, uri, { mimeType }, async () => ({ contents: [{ uri, mimeType, ...content }] }))
-  one('static-text', 'test://static-text', 'text/plain', { text: 'This is the content of the static text resource.' })
-  one('static-binary', 'test://static-binary', 'image/png', { blob: PNG })
-  one('watched', 'test://watched-resource', 'text/plain', { text: 'watched' })
+  const registerResource = (
+    name: string,
+    uri: string,
+    mimeType: string,
+    content: { text: string } | { blob: string },
+  ) => server.registerResource(name, uri, { mimeType }, async () => ({ contents: [{ uri, mimeType, ...content }] }))
+  registerResource('static-text', 'test://static-text', 'text/plain', {
+    text: 'This is the content of the static text resource.',
+  })
+  registerResource('static-binary', 'test://static-binary', 'image/png', { blob: PNG })
+  registerResource('watched', 'test://watched-resource', 'text/plain', { text: 'watched' })
   server.registerResource(
     'template',
     new ResourceTemplate('test://template/{id}/data', { list: undefined }),
@@ -154,9 +160,9 @@ export const registerExtraTool = (server: McpServer) =>
 
 function registerPrompts(server: McpServer): void {
   const user = (content: object) => ({ role: 'user' as const, content: content as never })
-  const said = (value: string) => user({ type: 'text', text: value })
+  const userText = (value: string) => user({ type: 'text', text: value })
   server.registerPrompt('test_simple_prompt', { description: 'Simple' }, async () => ({
-    messages: [said('This is a simple prompt for testing.')],
+    messages: [userText('This is a simple prompt for testing.')],
   }))
   server.registerPrompt(
     'test_prompt_with_arguments',
@@ -167,7 +173,7 @@ function registerPrompts(server: McpServer): void {
         arg2: z.string(),
       }),
     },
-    async ({ arg1, arg2 }) => ({ messages: [said(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)] }),
+    async ({ arg1, arg2 }) => ({ messages: [userText(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)] }),
   )
   server.registerPrompt(
     'test_prompt_with_embedded_resource',
@@ -178,11 +184,11 @@ function registerPrompts(server: McpServer): void {
           type: 'resource',
           resource: { uri: resourceUri, mimeType: 'text/plain', text: 'Embedded resource content for testing.' },
         }),
-        said('Please process the embedded resource above.'),
+        userText('Please process the embedded resource above.'),
       ],
     }),
   )
   server.registerPrompt('test_prompt_with_image', { description: 'With an image' }, async () => ({
-    messages: [user({ type: 'image', data: PNG, mimeType: 'image/png' }), said('Please analyze the image above.')],
+    messages: [user({ type: 'image', data: PNG, mimeType: 'image/png' }), userText('Please analyze the image above.')],
   }))
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, createRequestStateCodec, isInitializeRequest, McpServer } from '@modelcontextprotocol/server'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 import { createEventStore } from './event-store.ts'
 import { registerAsking } from './reference-asking.ts'
 import { registerContent, registerExtraPrompt, registerExtraTool } from './reference-content.ts'
@@ -104,8 +104,8 @@ export async function startReference(eras: ReferenceEras = 'both'): Promise<Refe
   }
 
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
-      if (!isLocal(req.headers.host) || (req.headers.origin !== undefined && !isLocal(hostOf(req.headers.origin)))) {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
+      if (!isLocal(req.headers.host) || (req.headers.origin !== undefined && !isLocal(readHost(req.headers.origin)))) {
         res.writeHead(403).end()
         return
       }
@@ -141,6 +141,6 @@ export async function startReference(eras: ReferenceEras = 'both'): Promise<Refe
 
 const isLocal = (host: string | undefined): boolean => /^(localhost|127\.0\.0\.1)(:\d+)?$/.test(host ?? '')
 
-function hostOf(origin: string): string | undefined {
+function readHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, isInitializeRequest, McpServer } from '@modelcontextprotocol/server'
 import { memorySkillFiles, type SkillCatalogOptions, SkillsExtension } from '@modelcontextprotocol/server/ext/skills'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 export interface SkillsServerOptions {
   /** The files by path, such as `refunds/SKILL.md`. Call `reload` after a change. */
@@ -18,7 +18,7 @@ export interface SkillsServerOptions {
 }
 
 /** A request that the server has received. */
-interface Seen {
+interface SeenRequest {
   readonly method: string
   readonly uri: unknown
 }
@@ -26,7 +26,7 @@ interface Seen {
 export interface SkillsServer {
   readonly url: string
   readonly port: number
-  readonly seen: Seen[]
+  readonly seen: SeenRequest[]
   /** Reads the files again, and notifies clients if the list has changed. */
   reload(): Promise<void>
   /** Notifies clients with sessions that a resource has changed. */
@@ -44,7 +44,7 @@ export async function startSkillsServer(options: SkillsServerOptions): Promise<S
   const catalog = await SkillsExtension.load(memorySkillFiles(files), { onWarning: () => {}, ...options.catalog })
   const sessions = new Map<string, NodeStreamableHTTPServerTransport>()
   const servers = new Set<McpServer>()
-  const seen: Seen[] = []
+  const seen: SeenRequest[] = []
   const build = () => {
     const server = new McpServer(
       { name: 'skills', version: '1.0.0' },
@@ -74,7 +74,7 @@ export async function startSkillsServer(options: SkillsServerOptions): Promise<S
   }
 
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = Buffer.concat(chunks).toString('utf8')

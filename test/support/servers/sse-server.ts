@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { z } from 'zod'
-import { orFail } from '../or-fail.ts'
+import { endFileOnError } from '../or-fail.ts'
 
 export interface SseServer {
   /** URL of the stream. */
@@ -22,7 +22,7 @@ export interface SseServer {
   forgottenStatus: number
   /** The error with which tool calls are answered, with status 500; undefined for none. */
   refusal: { readonly code: number; readonly message: string } | undefined
-  /** Whether a new stream's session is forgotten at once, so that its messages get `forgottenStatus`. */
+  /** True if a new stream's session is forgotten at once, so that its messages get `forgottenStatus`. */
   isForgetful: boolean
   /** Forgets all sessions without ending their streams, as a server behind a load balancer may. */
   forget(): void
@@ -41,7 +41,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
   let forgottenStatus = 404
   let isForgetful = false
   let refusal: SseServer['refusal']
-  const serve: RequestListener = orFail(async (req: IncomingMessage, res: ServerResponse) => {
+  const serve: RequestListener = endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
     headers.push(req.headers)
     seen.push(`${req.method} ${new URL(req.url ?? '', 'http://x').pathname} ${req.headers.authorization ?? ''}`)
     if (token !== undefined && req.headers.authorization !== token) return res.writeHead(401).end()
@@ -56,7 +56,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
       await build().connect(transport)
       return
     }
-    const transport = transports.get(sessionOf(req))
+    const transport = transports.get(readSessionId(req))
     if (transport === undefined) return res.writeHead(forgottenStatus).end('Session not found')
     if (refusal === undefined) return transport.handlePostMessage(req, res)
     const { id } = JSON.parse(await text(req)) as { readonly id?: number }
@@ -105,7 +105,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
   }
 }
 
-const sessionOf = ({ url }: IncomingMessage) => new URL(url ?? '', 'http://x').searchParams.get('sessionId') ?? ''
+const readSessionId = ({ url }: IncomingMessage) => new URL(url ?? '', 'http://x').searchParams.get('sessionId') ?? ''
 
 function build(): McpServer {
   const server = new McpServer({ name: 'sse', version: '1.0.0' })

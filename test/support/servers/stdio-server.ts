@@ -68,8 +68,8 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method, params = {}, result, error } = JSON.parse(line)
   if (method === undefined) {
-    const said = text(error ? `refused ${error.code}` : JSON.stringify(result))
-    if (id === 'srv-1') send({ id: asking?.id, result: { ...said, ...(asking?.must ? { isError: true } : {}) } })
+    const content = text(error ? `refused ${error.code}` : JSON.stringify(result))
+    if (id === 'srv-1') send({ id: asking?.id, result: { ...content, ...(asking?.must ? { isError: true } : {}) } })
     return
   }
   if (isForgotten && method !== 'initialize') {

@@ -20,7 +20,7 @@ export const TASKS = { list: {}, cancel: {}, requests: { tools: { call: {} } } }
 
 /** Key of `_meta` that names a task. */
 export const RELATED = 'io.modelcontextprotocol/related-task'
-export const related = (taskId: string) => ({ [RELATED]: { taskId } })
+export const relateToTask = (taskId: string) => ({ [RELATED]: { taskId } })
 
 /**
  * A server of 2025-11-25 that runs every call as a task. It lists all tasks to every client, as a server does that sees
@@ -31,7 +31,12 @@ export async function startTaskServer(tools: readonly string[] = ['job']): Promi
   const tasks: string[] = []
   const streams = new Set<ServerResponse>()
   const state = { pageSize: 100 }
-  const statusOf = (taskId: string) => ({ taskId, status: 'working', ttl: 60_000, createdAt: '2026-01-01T00:00:00Z' })
+  const buildStatus = (taskId: string) => ({
+    taskId,
+    status: 'working',
+    ttl: 60_000,
+    createdAt: '2026-01-01T00:00:00Z',
+  })
 
   const usual: Record<string, TaskAnswer> = {
     initialize: (request, res) => {
@@ -49,16 +54,17 @@ export async function startTaskServer(tools: readonly string[] = ['job']): Promi
       if (request.message.params?.['task'] === undefined) return answer(request, '{"content":[]}')
       const taskId = `task-${tasks.length + 1}`
       tasks.push(taskId)
-      return answer(request, JSON.stringify({ task: statusOf(taskId), more: 1 }))
+      return answer(request, JSON.stringify({ task: buildStatus(taskId), more: 1 }))
     },
-    'tasks/get': (request) => answer(request, JSON.stringify(statusOf(String(request.message.params?.['taskId'])))),
-    'tasks/cancel': (request) => answer(request, JSON.stringify(statusOf(String(request.message.params?.['taskId'])))),
+    'tasks/get': (request) => answer(request, JSON.stringify(buildStatus(String(request.message.params?.['taskId'])))),
+    'tasks/cancel': (request) =>
+      answer(request, JSON.stringify(buildStatus(String(request.message.params?.['taskId'])))),
     'tasks/result': (request) =>
-      answer(request, JSON.stringify({ content: [], _meta: related(String(request.message.params?.['taskId'])) })),
+      answer(request, JSON.stringify({ content: [], _meta: relateToTask(String(request.message.params?.['taskId'])) })),
     'tasks/list': (request) => {
       const from = Number(request.message.params?.['cursor'] ?? 0)
       const to = from + state.pageSize
-      const page = { tasks: tasks.slice(from, to).map(statusOf) }
+      const page = { tasks: tasks.slice(from, to).map(buildStatus) }
       return answer(request, JSON.stringify(to < tasks.length ? { ...page, nextCursor: String(to) } : page))
     },
   }

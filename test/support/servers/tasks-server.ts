@@ -16,7 +16,7 @@ interface Task {
   readonly answers: Record<string, unknown>
 }
 
-const text = (said: string) => ({ resultType: 'complete', content: [{ type: 'text', text: said }] })
+const text = (value: string) => ({ resultType: 'complete', content: [{ type: 'text', text: value }] })
 const ask = (message: string, name: string) => ({
   method: 'elicitation/create',
   params: {
@@ -34,20 +34,20 @@ export function startTasksServer(): Promise<RawServer> {
     tasks.set(task.taskId, task)
     return task
   }
-  const shown = ({ taskId, status }: Task) => ({
+  const toTask = ({ taskId, status }: Task) => ({
     ...{ taskId, status, createdAt: CREATED, lastUpdatedAt: CREATED },
     ...{ ttlMs: 60_000, pollIntervalMs: 100 },
   })
-  const created = (task: Task) => ({ resultType: 'task', ...shown(task) })
-  const detailed = (task: Task) => ({
-    ...{ resultType: 'complete', ...shown(task) },
+  const buildCreated = (task: Task) => ({ resultType: 'task', ...toTask(task) })
+  const buildDetailed = (task: Task) => ({
+    ...{ resultType: 'complete', ...toTask(task) },
     ...(task.status === 'completed' && { result: task.result }),
     ...(task.status === 'failed' && { error: task.error }),
     ...(task.status === 'input_required' && { inputRequests: task.inputRequests }),
   })
 
   /** Returns the task of a tool that runs as a task, or undefined for another tool. */
-  function taskOf(name: unknown, args: Record<string, unknown>): Task | undefined {
+  function buildTask(name: unknown, args: Record<string, unknown>): Task | undefined {
     switch (name) {
       case 'slow_compute': {
         const task = begin({})
@@ -88,7 +88,7 @@ export function startTasksServer(): Promise<RawServer> {
       Object.assign(task, { status: 'completed', result: task.finish?.(task.answers) })
   }
 
-  function callOf({ params = {} }: RawRequest['message'], hasTasks: boolean): object | 'refused' {
+  function answerCall({ params = {} }: RawRequest['message'], hasTasks: boolean): object | 'refused' {
     const name = params['name']
     const args = (params['arguments'] ?? {}) as Record<string, unknown>
     if (name === 'greet') return text(`Hello, ${args['name']}!`)
@@ -101,12 +101,12 @@ export function startTasksServer(): Promise<RawServer> {
           requestState: 's',
         }
       const who = JSON.stringify(responses['user_name'].content ?? {})
-      return hasTasks ? created(begin({ status: 'completed', result: text(`for ${who}`) })) : 'refused'
+      return hasTasks ? buildCreated(begin({ status: 'completed', result: text(`for ${who}`) })) : 'refused'
     }
     if (!hasTasks && name === 'failing_job') return 'refused'
     if (!hasTasks) return text('at once')
-    const task = taskOf(name, args)
-    return task === undefined ? { ...text('no such tool'), isError: true } : created(task)
+    const task = buildTask(name, args)
+    return task === undefined ? { ...text('no such tool'), isError: true } : buildCreated(task)
   }
 
   const NAMES = ['greet', 'slow_compute', 'failing_job', 'protocol_error_job', 'confirm_delete', 'multi_input']
@@ -116,15 +116,15 @@ export function startTasksServer(): Promise<RawServer> {
     call: () => undefined,
     before({ message, headers }, res) {
       const { method = '', params = {} } = message
-      const say = (body: object, status = 200) => {
+      const sendAnswer = (body: object, status = 200) => {
         const whole = JSON.stringify({ jsonrpc: '2.0', id: message.id, ...body })
         res.writeHead(status, { 'content-type': 'application/json' }).end(whole)
         return true
       }
-      const refuse = (code: number, said: string, status = 400, data?: object) =>
-        say({ error: { code, message: said, ...(data && { data }) } }, status)
+      const refuse = (code: number, message: string, status = 400, data?: object) =>
+        sendAnswer({ error: { code, message, ...(data && { data }) } }, status)
       if (method === 'server/discover')
-        return say({
+        return sendAnswer({
           result: {
             ...{ resultType: 'complete', supportedVersions: ['2026-07-28'], ttlMs: 0, cacheScope: 'private' },
             capabilities: { tools: {}, extensions: { [EXTENSION]: {} } },
@@ -137,18 +137,18 @@ export function startTasksServer(): Promise<RawServer> {
       const hasTasks = meta['io.modelcontextprotocol/clientCapabilities']?.extensions?.[EXTENSION] !== undefined
       const named = String(params['name'] ?? params['taskId'])
       if (headers['mcp-method'] !== method || headers['mcp-name'] !== named) return refuse(-32020, 'Header mismatch')
-      const refused = () => refuse(-32021, 'Missing required client capability', 400, NEEDED)
+      const refuseTasks = () => refuse(-32021, 'Missing required client capability', 400, NEEDED)
       if (method === 'tools/call') {
-        const result = callOf(message, hasTasks)
-        return result === 'refused' ? refused() : say({ result })
+        const result = answerCall(message, hasTasks)
+        return result === 'refused' ? refuseTasks() : sendAnswer({ result })
       }
-      if (!hasTasks) return refused()
+      if (!hasTasks) return refuseTasks()
       const task = tasks.get(named)
       if (task === undefined) return refuse(-32602, 'Unknown task', 400)
-      if (method === 'tasks/get') return say({ result: detailed(task) })
+      if (method === 'tasks/get') return sendAnswer({ result: buildDetailed(task) })
       if (method === 'tasks/update') update(task, (params['inputResponses'] ?? {}) as Record<string, unknown>)
       else if (task.status === 'working' || task.status === 'input_required') task.status = 'cancelled'
-      return say({ result: { resultType: 'complete' } })
+      return sendAnswer({ result: { resultType: 'complete' } })
     },
   })
 }

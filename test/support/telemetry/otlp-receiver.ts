@@ -88,7 +88,7 @@ export async function startOtlpReceiver(tls?: { readonly key: string; readonly c
 function take(receiver: OtlpReceiver, req: IncomingMessage, body: Buffer): void {
   const path = req.url ?? ''
   receiver.exports.push({ path, headers: req.headers })
-  if (path.endsWith('/v1/traces')) receiver.spans.push(...spansOf(decodeTraces(body)))
+  if (path.endsWith('/v1/traces')) receiver.spans.push(...parseSpans(decodeTraces(body)))
   if (!path.endsWith('/v1/metrics')) return
   receiver.metrics.clear()
   for (const { resource, scopes } of decodeMetrics(body).resources) {
@@ -106,7 +106,7 @@ function take(receiver: OtlpReceiver, req: IncomingMessage, body: Buffer): void 
   }
 }
 
-const spansOf = ({ resources }: Decoded): ReceivedSpan[] =>
+const parseSpans = ({ resources }: Decoded): ReceivedSpan[] =>
   resources.flatMap(({ resource, scopes }: Decoded) =>
     scopes.flatMap(({ spans }: Decoded) =>
       spans.map(

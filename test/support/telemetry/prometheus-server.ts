@@ -62,12 +62,12 @@ export async function startPrometheus(
     ],
     { stdio: ['ignore', 'ignore', 'pipe'] },
   )
-  let said = ''
+  let output = ''
   child.stderr.on('data', (chunk) => {
-    said += chunk
+    output += chunk
   })
   child.once('error', (error) => {
-    said += `${error.message}: the tests need it: apt-get install -y prometheus`
+    output += `${error.message}: the tests need it: apt-get install -y prometheus`
   })
   const get = async (path: string) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`)
@@ -85,7 +85,7 @@ export async function startPrometheus(
   }
   try {
     await eventually('Prometheus is ready', async () => {
-      if (child.exitCode !== null || child.pid === undefined) throw new Error(said)
+      if (child.exitCode !== null || child.pid === undefined) throw new Error(output)
       return await fetch(`http://127.0.0.1:${port}/-/ready`).then(
         ({ status }) => status === 200,
         () => false,

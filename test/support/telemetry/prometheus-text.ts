@@ -27,12 +27,12 @@ export async function scrape(adminUrl: string, accept = 'text/plain'): Promise<S
   const text = await response.text()
   outputWatch('prometheus')(text)
   if (response.status !== 200) throw new Error(`${response.status} ${text}`)
-  return scraped(text, response.headers.get('content-type') ?? '')
+  return parseScrape(text, response.headers.get('content-type') ?? '')
 }
 
-export function scraped(text: string, contentType = ''): Scraped {
+export function parseScrape(text: string, contentType = ''): Scraped {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  const samples = lines.map(sampleOf)
+  const samples = lines.map(parseSample)
   return {
     text,
     contentType,
@@ -47,7 +47,7 @@ export function scraped(text: string, contentType = ''): Scraped {
   }
 }
 
-function sampleOf(line: string): Sample {
+function parseSample(line: string): Sample {
   const [, name = '', pairs = '', value] = LINE.exec(line) ?? []
   const found = [...pairs.matchAll(PAIR)]
   const isWhole = found.reduce((length, [pair]) => length + pair.length, 0) === pairs.length

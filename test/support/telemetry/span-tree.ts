@@ -8,20 +8,22 @@ const KINDS = ['unspecified', 'internal', 'server', 'client']
  */
 export function spanTree(spans: readonly ReceivedSpan[], attributes: readonly string[] = []): readonly string[] {
   const ids = new Set(spans.map(({ spanId }) => spanId))
-  const told = ['error.type', ...attributes]
-  const lineOf = (span: ReceivedSpan) => {
-    const values = told.flatMap((name) => (name in span.attributes ? [`${name}=${span.attributes[name]}`] : []))
+  const attributeNames = ['error.type', ...attributes]
+  const formatSpan = (span: ReceivedSpan) => {
+    const values = attributeNames.flatMap((name) =>
+      name in span.attributes ? [`${name}=${span.attributes[name]}`] : [],
+    )
     return [KINDS[span.kind], span.name, ...(span.failed ? ['failed'] : []), ...values].join(' ')
   }
-  const below = (parents: readonly ReceivedSpan[], depth: string): readonly string[] =>
+  const formatBelow = (parents: readonly ReceivedSpan[], depth: string): readonly string[] =>
     parents
       .map((span) => {
         const children = spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)
-        return [`${depth}${lineOf(span)}`, ...below(children, `${depth}  `)].join('\n')
+        return [`${depth}${formatSpan(span)}`, ...formatBelow(children, `${depth}  `)].join('\n')
       })
       .sort()
       .flatMap((text) => text.split('\n'))
-  return below(
+  return formatBelow(
     spans.filter(({ parentSpanId }) => !ids.has(parentSpanId)),
     '',
   )

@@ -22,28 +22,28 @@ import {
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   SCOPES,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { loginProvider } from '../../../support/identity/sdk-login.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
-import { buttonOf, SessionsPage } from '../sessions/pages.ts'
+import { findButton, SessionsPage } from '../sessions/pages.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, id: string) => void
 
 /** Documents on loopback: tests set each path's answer, and requests are counted. */
 const answers = new Map<string, Answer>()
-const asked = new Map<string, number>()
+const requests = new Map<string, number>()
 const ends: (() => unknown)[] = []
 const WITH_DOCUMENTS = { authServer: { cimd: { enabled: true, cacheMaxSize: 50 } } }
 let server: AuthServerUnderTest
@@ -53,7 +53,7 @@ let secure: string
 
 function serve(request: IncomingMessage, response: ServerResponse, origin: string): void {
   const path = request.url ?? ''
-  asked.set(path, (asked.get(path) ?? 0) + 1)
+  requests.set(path, (requests.get(path) ?? 0) + 1)
   const answer = answers.get(path)
   if (answer === undefined) response.writeHead(404).end()
   else answer(request, response, origin + path)
@@ -69,7 +69,7 @@ const json =
 test.before(async () => {
   authority = await createAuthority()
   tls.setDefaultCACertificates([...tls.getCACertificates('default'), authority.ca])
-  const listening = async (one: ReturnType<typeof createServer>): Promise<number> => {
+  const startListening = async (one: ReturnType<typeof createServer>): Promise<number> => {
     await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve))
     ends.push(() => {
       one.closeAllConnections()
@@ -78,10 +78,10 @@ test.before(async () => {
     return (one.address() as AddressInfo).port
   }
   const http = createServer((request, response) => serve(request, response, plain))
-  plain = `http://127.0.0.1:${await listening(http)}`
+  plain = `http://127.0.0.1:${await startListening(http)}`
   const { cert, key } = authority
   const https = createSecureServer({ cert, key }, (request, response) => serve(request, response, secure))
-  secure = `https://localhost:${await listening(https)}`
+  secure = `https://localhost:${await startListening(https)}`
   server = await startAuthServer(WITH_DOCUMENTS)
 })
 test.after(async () => {
@@ -91,10 +91,10 @@ test.after(async () => {
 })
 test.before.each(() => {
   answers.clear()
-  asked.clear()
+  requests.clear()
 })
 
-const letIn = async (token: string) =>
+const isAccepted = async (token: string) =>
   (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
 
 test('a client with a metadata document logs in without registering, and consent names its host', async () => {
@@ -102,10 +102,10 @@ test('a client with a metadata document logs in without registering, and consent
   const client = new TestClient(server.issuer, `${plain}/flow.json`)
   const tokens = await client.login()
   assert.is(decodeJwt(tokens.access_token)['client_id'], client.id)
-  assert.ok(await letIn(tokens.access_token))
-  const refreshed = await tokensOf(await client.refresh(tokens.refresh_token))
-  assert.ok(await letIn(refreshed.access_token))
-  assert.is(asked.get('/flow.json'), 1)
+  assert.ok(await isAccepted(tokens.access_token))
+  const refreshed = await readTokens(await client.refresh(tokens.refresh_token))
+  assert.ok(await isAccepted(refreshed.access_token))
+  assert.is(requests.get('/flow.json'), 1)
   assert.is(client.agent.questions.length, 1)
   const [page = ''] = client.agent.questions
   assert.match(page, new URL(plain).host)
@@ -114,7 +114,7 @@ test('a client with a metadata document logs in without registering, and consent
   await client.login()
   assert.is(client.agent.questions.length, 2)
   assert.is((await client.post('revoke', { client_id: client.id, token: refreshed.refresh_token })).status, 200)
-  assert.not(await letIn(refreshed.access_token))
+  assert.not(await isAccepted(refreshed.access_token))
 })
 
 const SITE = 'https://editor.example.com/cb'
@@ -135,7 +135,7 @@ for (const [what, changed] of [
     const logIn = async () => {
       const client = new TestClient(server.issuer, `${plain}${path}`)
       const { url } = await agent.follow(client.authorizeUrl({ redirect_uri: SITE }), (at) => at.startsWith(SITE))
-      return tokensOf(await client.exchange(new URL(url).searchParams.get('code') ?? '', { redirect_uri: SITE }))
+      return readTokens(await client.exchange(new URL(url).searchParams.get('code') ?? '', { redirect_uri: SITE }))
     }
     await logIn()
     await logIn()
@@ -156,7 +156,7 @@ for (const [what, changed] of [
     const own = SessionsPage.of(server, agent)
     const listed = await own.signIn()
     answers.set(path, changed)
-    const after = await own.send({ token: listed.token, ...buttonOf(listed, 'Revoke ') })
+    const after = await own.send({ token: listed.token, ...findButton(listed, 'Revoke ') })
     assert.match(after.text, 'Access is revoked.')
     answers.set(path, whole)
     await eventually('the document is read again', () =>
@@ -178,7 +178,7 @@ test('the metadata announces metadata documents only if they are on', async () =
     answers.set('/off.json', json())
     const client = new TestClient(other.issuer, `${plain}/off.json`)
     assert.is((await client.agent.get(client.authorizeUrl())).status, 400)
-    assert.is(asked.get('/off.json'), undefined)
+    assert.is(requests.get('/off.json'), undefined)
   } finally {
     await other.close()
   }
@@ -189,7 +189,7 @@ test('once metadata documents are off, their clients are out, with the tokens th
   const client = new TestClient(server.issuer, `${plain}/out.json`)
   const other = await TestClient.register(server.issuer)
   const [tokens, others] = [await client.login(), await other.login()]
-  assert.ok((await letIn(tokens.access_token)) && (await letIn(others.access_token)))
+  assert.ok((await isAccepted(tokens.access_token)) && (await isAccepted(others.access_token)))
   const use = async (enabled: boolean) => {
     await server.gateway.configure(server.config({ cimd: { ...WITH_DOCUMENTS.authServer.cimd, enabled } }))
     await eventually('the new configuration', async () => {
@@ -199,25 +199,25 @@ test('once metadata documents are off, their clients are out, with the tokens th
     })
   }
   await use(false)
-  assert.equal([await letIn(tokens.access_token), await letIn(others.access_token)], [false, true])
+  assert.equal([await isAccepted(tokens.access_token), await isAccepted(others.access_token)], [false, true])
   assert.is(await refusal(client.refresh(tokens.refresh_token)), '401 invalid_client')
   await use(true)
-  assert.ok(await letIn(tokens.access_token))
+  assert.ok(await isAccepted(tokens.access_token))
 })
 
 test('SDK 2 prefers its document to registering', async () => {
   answers.set('/sdk.json', json({ redirect_uris: ['http://localhost:43211/callback'] }))
-  const { kept, ...own } = loginProvider('http://localhost:43211/callback')
+  const { stored, ...own } = loginProvider('http://localhost:43211/callback')
   const provider = { ...own, clientMetadataUrl: `${secure}/sdk.json` }
   const open = () => new StreamableHTTPClientTransport(new URL(server.gateway.url), { authProvider: provider })
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } })
   const first = open()
   await client.connect(first).catch(() => undefined)
-  await first.finishAuth(given(kept.answer))
+  await first.finishAuth(unwrap(stored.answer))
   await client.connect(open())
   await client.close()
-  assert.is(decodeJwt(given(kept.tokens).access_token)['client_id'], `${secure}/sdk.json`)
-  assert.is(asked.get('/sdk.json'), 1)
+  assert.is(decodeJwt(unwrap(stored.tokens).access_token)['client_id'], `${secure}/sdk.json`)
+  assert.is(requests.get('/sdk.json'), 1)
 })
 
 test('openid-client completes the whole flow', async () => {
@@ -284,14 +284,14 @@ test('an invalid document makes no client, and is not fetched again', async () =
     const own = documents()
     assert.is(await own.find(plain + path, '192.0.2.1'), undefined, name)
     assert.is(await own.find(plain + path, '192.0.2.1'), undefined, name)
-    assert.is(asked.get(path), 1, name)
+    assert.is(requests.get(path), 1, name)
   }
-  assert.is(asked.get('/ok.json'), undefined)
+  assert.is(requests.get('/ok.json'), undefined)
   answers.set('/subtype', json({}, { 'content-type': 'Application/Client-Metadata+JSON; charset=utf-8' }))
   assert.is((await documents().find(`${plain}/subtype`, ''))?.token_endpoint_auth_method, 'none')
 })
 
-test('a host that is slow, silent or broken, or sends too much, gives no client and is not asked for a while', async () => {
+test('a host that is slow, silent or broken, or sends too much, gives no client and is not called for a while', async () => {
   using _clock = stoppedClock()
   const broken: Record<string, Answer> = {
     huge: (_request, response) =>
@@ -324,7 +324,7 @@ test('a host that is slow, silent or broken, or sends too much, gives no client 
         )
       assert.is(await ask(), 'unavailable', name)
       assert.is(await ask(), 'unavailable', name)
-      assert.is(asked.get(`/${name}`), 1, name)
+      assert.is(requests.get(`/${name}`), 1, name)
     }),
   )
 })
@@ -349,7 +349,7 @@ test('a caller who names many addresses is stopped; many callers who name one ca
     Array.from({ length: 20 }, (_, index) => documents.find(`${plain}/one`, `10.0.0.${index}`)),
   )
   assert.is(new Set(all).size, 1)
-  assert.is(asked.get('/one'), 1)
+  assert.is(requests.get('/one'), 1)
 })
 
 test('a caller who names many documents evicts none of other callers', async () => {
@@ -369,7 +369,7 @@ test('a caller who names many documents evicts none of other callers', async () 
   for (const path of ['/theirs', '/theirs-too']) {
     answers.delete(path)
     assert.ok(await documents.find(plain + path, '203.0.113.1'), path)
-    assert.is(asked.get(path), 1, path)
+    assert.is(requests.get(path), 1, path)
   }
 })
 
@@ -395,16 +395,16 @@ test('a document is cached as long as it says, within bounds, and stays in use w
   for (const path of ['/short', '/none']) {
     await find(path)
     await find(path)
-    assert.is(asked.get(path), 1, path)
+    assert.is(requests.get(path), 1, path)
   }
   answers.set('/usual', json())
   await find('/usual')
   clock.pass(5)
   await find('/usual')
-  assert.is(asked.get('/usual'), 2)
+  assert.is(requests.get('/usual'), 2)
   // Two are kept: the first of the three is fetched again.
   await find('/short')
-  assert.is(asked.get('/short'), 2)
+  assert.is(requests.get('/short'), 2)
   await find('/usual')
   answers.set('/usual', (_request, response) => response.writeHead(503).end())
   clock.pass(5)

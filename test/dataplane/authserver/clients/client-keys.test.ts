@@ -18,24 +18,24 @@ import { createMemoryStore } from '../../../../dataplane/authserver/store/memory
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   SCOPES,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const hmac = secret(randomBytes(32).toString('base64url'))
 const rsa = await generateKeyPair('RS256', { extractable: true })
-const shown = async (key: Awaited<ReturnType<typeof generateKeyPair>>, more: object) => ({
+const exportKey = async (key: Awaited<ReturnType<typeof generateKeyPair>>, more: object) => ({
   ...(await exportJWK(key.publicKey)),
   ...more,
 })
@@ -44,10 +44,10 @@ const RULES = { scopes: SCOPES, baselineScopes: [], allowConfidential: true, for
 
 /** The content of each path; a function is called for each request. */
 const served = new Map<string, () => unknown>()
-const asked = new Map<string, number>()
+const requests = new Map<string, number>()
 const host = createServer((request, response) => {
   const path = request.url ?? ''
-  asked.set(path, (asked.get(path) ?? 0) + 1)
+  requests.set(path, (requests.get(path) ?? 0) + 1)
   const body = served.get(path)?.()
   if (typeof body === 'number') return void response.writeHead(body, { location: `${origin}/keys` }).end()
   response.writeHead(body === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
@@ -106,30 +106,37 @@ const clientWith = (url: string) => {
   return readDocument(metadata, id, RULES, true)
 }
 
-const now = () => Math.floor(Date.now() / 1000)
-interface Signed {
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
+interface SignedAssertion {
   readonly alg?: string
   readonly kid?: string | undefined
   readonly key?: Parameters<CompactSign['sign']>[0]
 }
-async function assertionOf(
+async function mintAssertion(
   id: string,
   claims: object = {},
-  { alg = 'RS256', kid = 'k', key = rsa.privateKey }: Signed = {},
+  { alg = 'RS256', kid = 'k', key = rsa.privateKey }: SignedAssertion = {},
 ) {
-  const usual = { iss: id, sub: id, aud: server.issuer, jti: randomUUID(), iat: now(), exp: now() + 300 }
+  const usual = {
+    iss: id,
+    sub: id,
+    aud: server.issuer,
+    jti: randomUUID(),
+    iat: nowInSeconds(),
+    exp: nowInSeconds() + 300,
+  }
   const header = { alg, ...(kid === undefined ? {} : { kid }) }
   const text = await new CompactSign(Buffer.from(JSON.stringify({ ...usual, ...claims })))
     .setProtectedHeader(header)
     .sign(key)
   return secret(text)
 }
-const encoded = (text: string) => Buffer.from(text).toString('base64url')
-const claimsOf = (jwt: string) => Buffer.from(jwt.split('.')[1] as string, 'base64url').toString()
-const signedText = (text: string) =>
+const encode = (text: string) => Buffer.from(text).toString('base64url')
+const decodeClaims = (jwt: string) => Buffer.from(jwt.split('.')[1] as string, 'base64url').toString()
+const signBody = (text: string) =>
   secret(`${text}.${sign('sha256', Buffer.from(text), KeyObject.from(rsa.privateKey)).toString('base64url')}`)
-const proof = async (...of: Parameters<typeof assertionOf>) => ({
-  client_assertion: await assertionOf(...of),
+const proof = async (...of: Parameters<typeof mintAssertion>) => ({
+  client_assertion: await mintAssertion(...of),
   client_assertion_type: TYPE,
 })
 /** Requests a token with an unknown refresh token: the error shows whether the client itself was authenticated. */
@@ -145,17 +152,17 @@ const KNOWN = '400 invalid_grant'
 const UNKNOWN = '401 invalid_client'
 
 test('a client with a key logs in, refreshes, introspects and revokes, and can do none of it without its assertion', async () => {
-  const keys = { keys: [await shown(rsa, { kid: 'k', alg: 'RS256', use: 'sig' })] }
+  const keys = { keys: [await exportKey(rsa, { kid: 'k', alg: 'RS256', use: 'sig' })] }
   served.set('/keys', () => keys)
   const id = publish('chat', { jwks_uri: `${origin}/keys` })
   const client = new TestClient(server.issuer, id)
   const code = (await client.authorize()).get('code') as string
   assert.is(await refusal(client.exchange(code)), UNKNOWN)
   assert.is(await refusal(client.exchange(code, { client_secret: 'x' })), UNKNOWN)
-  const tokens = await tokensOf(await client.exchange(code, await proof(id)))
+  const tokens = await readTokens(await client.exchange(code, await proof(id)))
   assert.is(decodeJwt(tokens.access_token)['client_id'], id)
   assert.is(await refusal(client.refresh(tokens.refresh_token)), UNKNOWN)
-  const fresh = await tokensOf(await client.refresh(tokens.refresh_token, await proof(id)))
+  const fresh = await readTokens(await client.refresh(tokens.refresh_token, await proof(id)))
   // The assertion names the client, so `client_id` may be left out (RFC 7523 section 2.2).
   const introspect = await client.post('introspect', { token: fresh.access_token, ...(await proof(id)) })
   assert.is(((await introspect.json()) as { active: boolean }).active, true)
@@ -163,28 +170,28 @@ test('a client with a key logs in, refreshes, introspects and revokes, and can d
   assert.is(await refusal(client.post('revoke', { client_id: id, token: fresh.access_token })), UNKNOWN)
   assert.is((await client.post('revoke', { token: fresh.access_token, ...(await proof(id)) })).status, 200)
   assert.is(await refusal(client.refresh(fresh.refresh_token, await proof(id))), KNOWN)
-  assert.is(asked.get('/keys'), 1)
+  assert.is(requests.get('/keys'), 1)
 })
 
 test('a client that registers a key logs in by it at another replica, and by the stated algorithm alone', async () => {
   const client = await TestClient.register(server.issuer, {
     token_endpoint_auth_method: 'private_key_jwt',
     token_endpoint_auth_signing_alg: 'PS256',
-    jwks: { keys: [await shown(rsa, { kid: 'k' })] },
+    jwks: { keys: [await exportKey(rsa, { kid: 'k' })] },
   })
   assert.is(client.secret, undefined)
   const code = (await client.authorize()).get('code') as string
   assert.is(await refusal(client.exchange(code)), UNKNOWN)
   assert.is(await refusal(client.exchange(code, await proof(client.id))), UNKNOWN)
   const ps256 = { alg: 'PS256', key: await importJWK(await exportJWK(rsa.privateKey), 'PS256') }
-  const tokens = await tokensOf(await client.exchange(code, await proof(client.id, {}, ps256)))
+  const tokens = await readTokens(await client.exchange(code, await proof(client.id, {}, ps256)))
   assert.is(decodeJwt(tokens.access_token)['client_id'], client.id)
   assert.is(await refusal(ask(client.id, await proof(client.id, {}, ps256), replica.base)), KNOWN)
   assert.is(await refusal(ask(client.id, { client_secret: 'x' }, replica.base)), UNKNOWN)
 })
 
 test('clients can register with keys only if that is allowed, and the metadata says so', async () => {
-  const metadataOf = async (issuer: string) =>
+  const readMetadata = async (issuer: string) =>
     (await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json()) as Record<
       string,
       readonly string[]
@@ -200,26 +207,26 @@ test('clients can register with keys only if that is allowed, and the metadata s
   try {
     const answer = new TestClient(closed.issuer).post('register', JSON.stringify(fields))
     assert.is(await refusal(answer), '400 invalid_client_metadata')
-    assert.not.ok((await metadataOf(closed.issuer))[methods]?.includes('private_key_jwt'))
-    assert.is((await metadataOf(closed.issuer))[algorithms], undefined)
+    assert.not.ok((await readMetadata(closed.issuer))[methods]?.includes('private_key_jwt'))
+    assert.is((await readMetadata(closed.issuer))[algorithms], undefined)
     await closed.gateway.configure(closed.config({ allowPrivateKeyJWTRegistration: true }))
     await eventually(
       'the metadata',
-      async () => (await metadataOf(closed.issuer))[methods]?.includes('private_key_jwt') === true,
+      async () => (await readMetadata(closed.issuer))[methods]?.includes('private_key_jwt') === true,
     )
     const taken = await new TestClient(closed.issuer).post('register', JSON.stringify(fields))
     assert.is(taken.status, 201)
     const { client_id: _, client_id_issued_at: __, ...registered } = (await taken.json()) as Record<string, unknown>
     assert.is(registered['jwks_uri'], fields.jwks_uri)
     assert.is(registered['token_endpoint_auth_method'], 'private_key_jwt')
-    assert.equal((await metadataOf(closed.issuer))[algorithms], ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])
+    assert.equal((await readMetadata(closed.issuer))[algorithms], ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])
   } finally {
     await closed.close()
   }
 })
 
 test('openid-client logs in by its key', async () => {
-  const id = publish('strict-client', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const id = publish('strict-client', { jwks: { keys: [await exportKey(rsa, { kid: 'k' })] } })
   const config = await openid.discovery(
     new URL(server.issuer),
     id,
@@ -245,21 +252,21 @@ test('openid-client logs in by its key', async () => {
 })
 
 test('an assertion works once, at whichever replica', async () => {
-  const id = publish('once', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
-  const given = await proof(id)
+  const id = publish('once', { jwks: { keys: [await exportKey(rsa, { kid: 'k' })] } })
+  const assertion = await proof(id)
   const bases = [server.gateway.base, replica.base]
   const all = await Promise.all(
-    Array.from({ length: 10 }, async (_, index) => refusal(ask(id, given, bases[index % 2]))),
+    Array.from({ length: 10 }, async (_, index) => refusal(ask(id, assertion, bases[index % 2]))),
   )
   assert.equal(all.sort(), [KNOWN, ...Array(9).fill(UNKNOWN)])
-  assert.is(await refusal(ask(id, given, replica.base)), UNKNOWN)
+  assert.is(await refusal(ask(id, assertion, replica.base)), UNKNOWN)
 })
 
 test('an assertion for another server, of another client, with a long life or a wrong signature is refused', async () => {
-  const id = publish('strict', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const id = publish('strict', { jwks: { keys: [await exportKey(rsa, { kid: 'k' })] } })
   const other = await generateKeyPair('RS256')
   const symmetric = new TextEncoder().encode(JSON.stringify(await exportJWK(rsa.publicKey)))
-  const refused = async (what: string, fields: Record<string, string>) =>
+  const expectRefusal = async (what: string, fields: Record<string, string>) =>
     assert.is(await refusal(ask(id, fields)), UNKNOWN, what)
   for (const [what, claims] of Object.entries({
     'another server': { aud: 'https://other.example' },
@@ -270,62 +277,62 @@ test('an assertion for another server, of another client, with a long life or a 
     'another client': { iss: 'x', sub: 'x' },
     'another issuer': { iss: 'https://idp.example' },
     'no issuer': { iss: undefined },
-    'an hour': { exp: now() + 3600 },
+    'an hour': { exp: nowInSeconds() + 3600 },
     'an end beyond all numbers': { exp: Number.MAX_VALUE },
     'an end that is a text': { exp: '9999999999' },
     'no end': { exp: undefined },
-    expired: { exp: now() - 60 },
-    'not yet': { nbf: now() + 60 },
+    expired: { exp: nowInSeconds() - 60 },
+    'not yet': { nbf: nowInSeconds() + 60 },
     'no name': { jti: undefined },
     'an empty name': { jti: '' },
     'a long name': { jti: 'x'.repeat(300) },
     'a name that is a number': { jti: 7 },
   }))
-    await refused(what, await proof(id, claims))
-  await refused('another key', await proof(id, {}, { key: other.privateKey }))
-  await refused('a key id that there is not', await proof(id, {}, { kid: 'x' }))
-  await refused('its public key as a secret', await proof(id, {}, { alg: 'HS256', key: symmetric }))
+    await expectRefusal(what, await proof(id, claims))
+  await expectRefusal('another key', await proof(id, {}, { key: other.privateKey }))
+  await expectRefusal('a key id that there is not', await proof(id, {}, { kid: 'x' }))
+  await expectRefusal('its public key as a secret', await proof(id, {}, { alg: 'HS256', key: symmetric }))
   const { privateKey: rs512 } = await generateKeyPair('RS512')
-  await refused('an algorithm that is not listed', await proof(id, {}, { alg: 'RS512', key: rs512 }))
-  const [, body] = (await assertionOf(id)).split('.')
+  await expectRefusal('an algorithm that is not listed', await proof(id, {}, { alg: 'RS512', key: rs512 }))
+  const [, body] = (await mintAssertion(id)).split('.')
   const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`
   for (const [what, text] of Object.entries({ 'no signature': none, rubbish: 'x', parts: 'a.b.c', nothing: '..' }))
-    await refused(what, { client_assertion: text, client_assertion_type: TYPE })
+    await expectRefusal(what, { client_assertion: text, client_assertion_type: TYPE })
   // Written by hand, since no library writes these. Each is signed as it is.
-  const head = encoded('{"alg":"RS256","kid":"k"}')
-  const written = async (first: string, second?: string) => ({
-    client_assertion: signedText(`${first}.${second ?? encoded(claimsOf(await assertionOf(id)))}`),
+  const head = encode('{"alg":"RS256","kid":"k"}')
+  const writeAssertion = async (first: string, second?: string) => ({
+    client_assertion: signBody(`${first}.${second ?? encode(decodeClaims(await mintAssertion(id)))}`),
     client_assertion_type: TYPE,
   })
-  assert.is(await refusal(ask(id, await written(head))), KNOWN)
+  assert.is(await refusal(ask(id, await writeAssertion(head))), KNOWN)
   for (const [what, text] of Object.entries({
-    'an extension that must be understood': encoded('{"alg":"RS256","kid":"k","crit":["exp"],"exp":1}'),
-    'an unencoded body': encoded('{"alg":"RS256","kid":"k","crit":["b64"],"b64":false}'),
-    'an empty list of extensions': encoded('{"alg":"RS256","kid":"k","crit":[]}'),
-    'a header without an algorithm': encoded('{"kid":"k"}'),
-    'an algorithm that is a list': encoded('{"alg":["RS256"],"kid":"k"}'),
-    'a key id that is a number': encoded('{"alg":"RS256","kid":7}'),
-    'a header that is a list': encoded('["RS256"]'),
-    'a header that is null': encoded('null'),
-    'a header that is no JSON': encoded('{'),
+    'an extension that must be understood': encode('{"alg":"RS256","kid":"k","crit":["exp"],"exp":1}'),
+    'an unencoded body': encode('{"alg":"RS256","kid":"k","crit":["b64"],"b64":false}'),
+    'an empty list of extensions': encode('{"alg":"RS256","kid":"k","crit":[]}'),
+    'a header without an algorithm': encode('{"kid":"k"}'),
+    'an algorithm that is a list': encode('{"alg":["RS256"],"kid":"k"}'),
+    'a key id that is a number': encode('{"alg":"RS256","kid":7}'),
+    'a header that is a list': encode('["RS256"]'),
+    'a header that is null': encode('null'),
+    'a header that is no JSON': encode('{'),
     'a header that is no text': Buffer.from('{"alg":"RS256","kid":"k","x":"\xff"}', 'latin1').toString('base64url'),
-    'a header with padding': `${encoded('{"alg":"RS256","kid":"k" }')}=`,
-    'a letter that encodes nothing': `${encoded('{"alg":"RS256","kid":"k"  }')}A`,
+    'a header with padding': `${encode('{"alg":"RS256","kid":"k" }')}=`,
+    'a letter that encodes nothing': `${encode('{"alg":"RS256","kid":"k"  }')}A`,
     'a blank': ` ${head}`,
     'no header': '',
   }))
-    await refused(what, await written(text))
-  const usual = claimsOf(await assertionOf(id))
+    await expectRefusal(what, await writeAssertion(text))
+  const usual = decodeClaims(await mintAssertion(id))
   for (const [what, text] of Object.entries({
-    'a body that is a list': encoded(`[${usual}]`),
-    'a body that is null': encoded('null'),
-    'a body that is no JSON': encoded(usual.slice(1)),
+    'a body that is a list': encode(`[${usual}]`),
+    'a body that is null': encode('null'),
+    'a body that is no JSON': encode(usual.slice(1)),
     'a body that is no text': Buffer.from(usual.replace('{', '{"x":"\xff",'), 'latin1').toString('base64url'),
-    'a time that is a text': encoded(usual.replace(/"iat":\d+/, '"iat":"1"')),
-    'a beginning that is a text': encoded(usual.replace('{', '{"nbf":"1",')),
-    'a fourth part': `${encoded(usual)}.${encoded(usual)}`,
+    'a time that is a text': encode(usual.replace(/"iat":\d+/, '"iat":"1"')),
+    'a beginning that is a text': encode(usual.replace('{', '{"nbf":"1",')),
+    'a fourth part': `${encode(usual)}.${encode(usual)}`,
   }))
-    await refused(what, await written(head, text))
+    await expectRefusal(what, await writeAssertion(head, text))
   for (const audience of [server.issuer, [server.issuer], `${server.issuer}/oauth/token`])
     assert.is(await refusal(ask(id, await proof(id, { aud: audience }))), KNOWN)
   assert.is(await refusal(ask(id, await proof(id, {}, { kid: undefined }))), KNOWN)
@@ -365,7 +372,7 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
     hash: 'SHA-256',
   }
   const weak = await subtle.generateKey(short, true, ['sign', 'verify'])
-  const keys = await Promise.all(pairs.map(([alg, pair]) => shown(pair, { kid: alg })))
+  const keys = await Promise.all(pairs.map(([alg, pair]) => exportKey(pair, { kid: alg })))
   const id = publish('each', {
     token_endpoint_auth_signing_alg: undefined,
     jwks: { keys: [...keys, { ...(await subtle.exportKey('jwk', weak.publicKey)), kid: 'weak' }] },
@@ -373,9 +380,9 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
   for (const [alg, { privateKey: key }] of pairs)
     assert.is(await refusal(ask(id, await proof(id, {}, { alg, kid: alg, key }))), KNOWN, alg)
   for (const [alg, { privateKey: key }] of pairs) {
-    const valid = await assertionOf(id, {}, { alg, kid: alg, key })
+    const valid = await mintAssertion(id, {}, { alg, kid: alg, key })
     const [head, , signature = ''] = valid.split('.')
-    const [, other] = (await assertionOf(id)).split('.')
+    const [, other] = (await mintAssertion(id)).split('.')
     for (const [what, text] of Object.entries({
       'the signature of another assertion': `${head}.${other}.${signature}`,
       'a cut signature': valid.slice(0, -4),
@@ -388,8 +395,8 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
         `${alg}: ${what}`,
       )
   }
-  const inDer = `${encoded('{"alg":"ES256","kid":"ES256"}')}.${(await assertionOf(id)).split('.')[1]}`
-  const es256 = given(pairs.find(([alg]) => alg === 'ES256'))[1].privateKey
+  const inDer = `${encode('{"alg":"ES256","kid":"ES256"}')}.${(await mintAssertion(id)).split('.')[1]}`
+  const es256 = unwrap(pairs.find(([alg]) => alg === 'ES256'))[1].privateKey
   for (const [dsaEncoding, expected] of [
     ['der', UNKNOWN],
     ['ieee-p1363', KNOWN],
@@ -398,15 +405,15 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
     const text = secret(`${inDer}.${signature.toString('base64url')}`)
     assert.is(await refusal(ask(id, { client_assertion: text, client_assertion_type: TYPE })), expected, dsaEncoding)
   }
-  const signed = (text: string) => subtle.sign('RSASSA-PKCS1-v1_5', weak.privateKey, Buffer.from(text))
+  const signText = (text: string) => subtle.sign('RSASSA-PKCS1-v1_5', weak.privateKey, Buffer.from(text))
   const head = Buffer.from('{"alg":"RS256","kid":"weak"}').toString('base64url')
-  const text = `${head}.${(await assertionOf(id)).split('.')[1]}`
-  const assertion = secret(`${text}.${Buffer.from(await signed(text)).toString('base64url')}`)
+  const text = `${head}.${(await mintAssertion(id)).split('.')[1]}`
+  const assertion = secret(`${text}.${Buffer.from(await signText(text)).toString('base64url')}`)
   assert.is(await refusal(ask(id, { client_assertion: assertion, client_assertion_type: TYPE })), UNKNOWN)
 })
 
 test('the plural field lists the ways of a client; a client that lists both may use either', async () => {
-  const jwks = { keys: [await shown(rsa, { kid: 'k' })] }
+  const jwks = { keys: [await exportKey(rsa, { kid: 'k' })] }
   const both = publish('both', { token_endpoint_auth_methods_supported: ['none', 'private_key_jwt'], jwks })
   assert.is(await refusal(ask(both, await proof(both))), KNOWN)
   assert.is(await refusal(ask(both, {})), KNOWN)
@@ -429,7 +436,7 @@ test('the plural field lists the ways of a client; a client that lists both may 
     'no set': { jwks: [] },
     'an empty set': { jwks: { keys: [] } },
     'a key that takes long': { jwks: { keys: [{ kty: 'RSA', n: 'w'.repeat(2_731), e: 'AQAB' }] } },
-    'a long exponent': { jwks: { keys: [{ ...(await shown(rsa, {})), e: 'w'.repeat(11) }] } },
+    'a long exponent': { jwks: { keys: [{ ...(await exportKey(rsa, {})), e: 'w'.repeat(11) }] } },
     'a secret key': { jwks: { keys: [{ kty: 'oct', k: 'AAAA' }] } },
     'a private key': { jwks: { keys: [{ ...jwks.keys[0], d: 'x' }] } },
     'many keys': { jwks: { keys: Array(21).fill(jwks.keys[0]) } },
@@ -440,7 +447,7 @@ test('the plural field lists the ways of a client; a client that lists both may 
 test('keys are fetched like documents: bounded, without redirects, and not again at once', async () => {
   const log = pino({ level: 'silent' })
   const keys = new ClientKeys({ isLocal: true, log: () => log })
-  const fails = (url: string, of = keys) =>
+  const expectFailure = (url: string, of = keys) =>
     of.of(clientWith(url), 'k').then(
       () => assert.unreachable(url),
       ({ code }) => assert.is(code, 'unavailable', url),
@@ -454,14 +461,14 @@ test('keys are fetched like documents: bounded, without redirects, and not again
   }
   for (const [path, body] of Object.entries(bodies)) {
     served.set(path, body)
-    await fails(origin + path)
-    await fails(origin + path)
-    assert.is(asked.get(path), 1, path)
+    await expectFailure(origin + path)
+    await expectFailure(origin + path)
+    assert.is(requests.get(path), 1, path)
   }
   const remote = new ClientKeys({ isLocal: false, log: () => log })
   for (const url of [`${origin}/inside`, 'https://169.254.169.254/keys', 'https://10.0.0.1/keys', 'https://[::1]/keys'])
-    await fails(url, remote)
-  assert.is(asked.get('/inside'), undefined)
+    await expectFailure(url, remote)
+  assert.is(requests.get('/inside'), undefined)
 })
 
 test('a withdrawn key works for five minutes at most; an unknown key id causes an occasional fetch at once', async () => {
@@ -470,27 +477,27 @@ test('a withdrawn key works for five minutes at most; an unknown key id causes a
   const keys = new ClientKeys({ isLocal: true, log: () => log })
   const client = clientWith(`${origin}/turning`)
   let kid = 'a'
-  const [one, two] = [await shown(rsa, { kid: 'a' }), await shown(await generateKeyPair('RS256'), { kid: 'b' })]
+  const [one, two] = [await exportKey(rsa, { kid: 'a' }), await exportKey(await generateKeyPair('RS256'), { kid: 'b' })]
   served.set('/turning', () => ({ keys: [kid === 'a' ? one : two] }))
-  const look = (wanted: string) => keys.of(client, wanted)
-  await look('a')
+  const findKey = (wanted: string) => keys.of(client, wanted)
+  await findKey('a')
   kid = 'b'
-  for (let count = 0; count < 100; count++) await look('b')
-  assert.is(asked.get('/turning'), 1)
+  for (let count = 0; count < 100; count++) await findKey('b')
+  assert.is(requests.get('/turning'), 1)
   clock.pass(31_000)
-  for (let count = 0; count < 1000; count++) await look(`unknown-${count}`)
-  assert.is(asked.get('/turning'), 2)
+  for (let count = 0; count < 1000; count++) await findKey(`unknown-${count}`)
+  assert.is(requests.get('/turning'), 2)
   clock.pass(31_000)
-  await look('b')
-  assert.is(asked.get('/turning'), 2)
+  await findKey('b')
+  assert.is(requests.get('/turning'), 2)
   // The audit log records the change once, at whichever replica, even one that has never seen the key.
   const store = createMemoryStore()
   const changeAt = (at: ClientKeys) => new SeenKeys({ keys: at, store }).findChange(client, '192.0.2.1')
   assert.is(await changeAt(keys), undefined)
   kid = 'a'
   clock.pass(5 * 60_000)
-  await look('a')
-  assert.is(asked.get('/turning'), 3)
+  await findKey('a')
+  assert.is(requests.get('/turning'), 3)
   const others = new ClientKeys({ isLocal: true, log: () => log })
   await others.of(client, 'a')
   assert.equal(await changeAt(others), { added: 1, removed: 1, kept: 0 })

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isRedirectAllowed, isWebSite } from '../../../../dataplane/authserver/clients/redirect-uris.ts'
 
-const ALLOWED: readonly (readonly [registered: string, asked: string])[] = [
+const ALLOWED: readonly (readonly [registered: string, requested: string])[] = [
   ['http://127.0.0.1/cb', 'http://127.0.0.1:1/cb'],
   ['http://127.0.0.1:8080/cb', 'http://127.0.0.1/cb'],
   ['http://127.0.0.1:8080/cb', 'http://127.0.0.1:9090/cb'],
@@ -14,7 +14,7 @@ const ALLOWED: readonly (readonly [registered: string, asked: string])[] = [
   ['http://localhost', 'http://localhost:5'],
 ]
 
-const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
+const REFUSED: readonly (readonly [registered: string, requested: string])[] = [
   // Any port matches only for http on loopback.
   ['https://localhost/cb', 'https://localhost:3000/cb'],
   ['https://127.0.0.1/cb', 'http://127.0.0.1/cb'],
@@ -48,8 +48,8 @@ const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
 ]
 
 test('a public client may use any port of a loopback address that it has registered', () => {
-  for (const [registered, asked] of ALLOWED)
-    assert.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
+  for (const [registered, requested] of ALLOWED)
+    assert.ok(isRedirectAllowed([registered], requested, true), `${registered} ${requested}`)
 })
 
 test('only an https address of another computer counts as a web site', () => {
@@ -79,20 +79,22 @@ test('only an https address of another computer counts as a web site', () => {
 })
 
 test('every other redirect URI must equal a registered one', () => {
-  for (const [registered, asked] of REFUSED) {
-    assert.not.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
-    assert.ok(isRedirectAllowed([asked], asked, true), asked)
+  for (const [registered, requested] of REFUSED) {
+    assert.not.ok(isRedirectAllowed([registered], requested, true), `${registered} ${requested}`)
+    assert.ok(isRedirectAllowed([requested], requested, true), requested)
   }
 })
 
 test('a client with a secret may not use another port', () => {
-  for (const [registered, asked] of ALLOWED) assert.not.ok(isRedirectAllowed([registered], asked, false), asked)
+  for (const [registered, requested] of ALLOWED)
+    assert.not.ok(isRedirectAllowed([registered], requested, false), requested)
 })
 
 test('an equal redirect URI is found in whatever order they are registered', () => {
   const uris = ['http://localhost/cb', 'http://localhost:3000/cb', 'https://app.example/cb']
   for (const registered of [uris, uris.toReversed()])
-    for (const asked of [...uris, 'http://localhost:1/cb']) assert.ok(isRedirectAllowed(registered, asked, true), asked)
+    for (const requested of [...uris, 'http://localhost:1/cb'])
+      assert.ok(isRedirectAllowed(registered, requested, true), requested)
 })
 
 test.run()

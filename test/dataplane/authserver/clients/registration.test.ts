@@ -10,7 +10,7 @@ const scopes = ['openid', 'profile', 'email', 'offline_access', ...SCOPES]
 const rules = { scopes, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
 const ok = { redirect_uris: [REDIRECT] }
 
-function codeOf(document: unknown, changes = {}): string {
+function readCode(document: unknown, changes = {}): string {
   try {
     readRegistration(document, { ...rules, ...changes })
     return 'ok'
@@ -34,7 +34,7 @@ test('redirect URIs', () => {
     'com.example.app:/cb',
     'https://claude.ai/api/mcp/auth_callback',
   ])
-    assert.is(codeOf({ redirect_uris: [uri] }), 'ok', uri)
+    assert.is(readCode({ redirect_uris: [uri] }), 'ok', uri)
   for (const uri of [
     'http://app.example/cb',
     'http://localhost.evil.example/cb',
@@ -70,7 +70,7 @@ test('redirect URIs', () => {
     {},
     [],
   ])
-    assert.is(codeOf({ redirect_uris: [uri] }), 'invalid_redirect_uri', String(uri))
+    assert.is(readCode({ redirect_uris: [uri] }), 'invalid_redirect_uri', String(uri))
   for (const uris of [
     undefined,
     null,
@@ -80,7 +80,7 @@ test('redirect URIs', () => {
     Array.from({ length: 10 }, (_, i) => `https://a.example/${i}${'x'.repeat(1_000)}`),
     Array.from({ length: 11 }, (_, i) => `https://a.example/${i}`),
   ])
-    assert.is(codeOf({ redirect_uris: uris }), 'invalid_redirect_uri')
+    assert.is(readCode({ redirect_uris: uris }), 'invalid_redirect_uri')
 })
 
 test('other metadata', () => {
@@ -114,13 +114,13 @@ test('other metadata', () => {
     [{ scope: [7] }, 'invalid_client_metadata'],
     [{ unknown: { any: 'thing' }, client_id: 'mine', client_secret: 'mine' }, 'ok'],
   ] as const)
-    assert.is(codeOf({ ...ok, ...fields }), expected, JSON.stringify(fields).slice(0, 80))
-  for (const document of [null, [], 'x', 5, undefined]) assert.is(codeOf(document), 'invalid_client_metadata')
+    assert.is(readCode({ ...ok, ...fields }), expected, JSON.stringify(fields).slice(0, 80))
+  for (const document of [null, [], 'x', 5, undefined]) assert.is(readCode(document), 'invalid_client_metadata')
   assert.is(
     readRegistration({ ...ok, scope: 'openid' }, { ...rules, baselineScopes: ['tools:read'] }).scope,
     'openid tools:read',
   )
-  assert.is(codeOf(JSON.parse('{"__proto__":{"redirect_uris":["https://x.example/"]}}')), 'invalid_redirect_uri')
+  assert.is(readCode(JSON.parse('{"__proto__":{"redirect_uris":["https://x.example/"]}}')), 'invalid_redirect_uri')
 })
 
 test('a client registers with keys only where that is allowed, and with keys that can be used', () => {
@@ -152,13 +152,13 @@ test('a client registers with keys only where that is allowed, and with keys tha
     [{ jwks_uri: address, token_endpoint_auth_signing_alg: ['RS256'] }, 'invalid_client_metadata'],
   ] as const) {
     const document = { ...ok, ...method, ...fields }
-    assert.is(codeOf(document, { allowKeys: true }), expected, JSON.stringify(fields).slice(0, 80))
-    assert.is(codeOf(document, { allowConfidential: true }), 'invalid_client_metadata')
+    assert.is(readCode(document, { allowKeys: true }), expected, JSON.stringify(fields).slice(0, 80))
+    assert.is(readCode(document, { allowConfidential: true }), 'invalid_client_metadata')
   }
   const onLoopback = { ...ok, ...method, jwks_uri: 'http://127.0.0.1:1/keys' }
-  assert.is(codeOf(onLoopback, { allowKeys: true, isLocal: true }), 'ok')
+  assert.is(readCode(onLoopback, { allowKeys: true, isLocal: true }), 'ok')
   const secrets = { ...ok, token_endpoint_auth_method: 'client_secret_basic' }
-  assert.is(codeOf(secrets, { allowKeys: true }), 'invalid_client_metadata')
+  assert.is(readCode(secrets, { allowKeys: true }), 'invalid_client_metadata')
   // Keys that a client does not use are not stored.
   const registered = readRegistration(
     { ...ok, jwks: { keys: keys(1) }, jwks_uri: address },
@@ -239,13 +239,13 @@ test('clients with a secret, where they are allowed', async () => {
     const refused = await client.agent.get(client.authorizeUrl({ redirect_uri: redirect, code_challenge: undefined }))
     assert.match(await refused.text(), 'error=invalid_request')
   }
-  const made = await TestClient.register(server.issuer, { redirect_uris: [forced] })
-  assert.match(made.secret ?? '', /^[\w-]{43}$/)
-  assert.not.match(JSON.stringify(server.gateway.lines), made.secret ?? '')
+  const created = await TestClient.register(server.issuer, { redirect_uris: [forced] })
+  assert.match(created.secret ?? '', /^[\w-]{43}$/)
+  assert.not.match(JSON.stringify(server.gateway.lines), created.secret ?? '')
   await server.close()
   for (const uri of ['http://localhost/cb', 'https://localhost/cb', 'https://127.0.0.1/cb', 'cursor://x/y'])
     assert.is(
-      codeOf({ redirect_uris: [uri], token_endpoint_auth_method: 'client_secret_post' }, { allowConfidential: true }),
+      readCode({ redirect_uris: [uri], token_endpoint_auth_method: 'client_secret_post' }, { allowConfidential: true }),
       'invalid_redirect_uri',
       uri,
     )
@@ -285,15 +285,15 @@ test('over HTTP: the answer, invalid bodies, and a limit on registrations', asyn
 test('a network may register one client a second without affecting others, up to a limit for all', () => {
   let now = 0
   const limit = new NetworkLimit({ now: () => now })
-  const taken = (address: string, times: number) =>
+  const countAccepted = (address: string, times: number) =>
     Array.from({ length: times }, () => limit.take(address)).filter(Boolean).length
-  assert.is(taken('192.0.2.1', 9), 5)
-  assert.is(taken('2001:db8::1', 9), 5)
-  assert.is(taken('2001:db8::2', 9), 0)
+  assert.is(countAccepted('192.0.2.1', 9), 5)
+  assert.is(countAccepted('2001:db8::1', 9), 5)
+  assert.is(countAccepted('2001:db8::2', 9), 0)
   now += 1_000
-  assert.is(taken('192.0.2.1', 9), 1)
+  assert.is(countAccepted('192.0.2.1', 9), 1)
   let all = 0
-  for (let host = 2; host < 200; host++) all += taken(`192.0.2.${host}`, 5)
+  for (let host = 2; host < 200; host++) all += countAccepted(`192.0.2.${host}`, 5)
   assert.ok(all >= 40 && all <= 50, String(all))
   now += 10_000
   assert.ok(limit.take('192.0.2.1', 3))

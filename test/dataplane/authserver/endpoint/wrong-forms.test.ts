@@ -4,20 +4,20 @@
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { linkIn, openLink, sendForm } from '../../../support/identity/linking.ts'
-import { consentOf } from '../../../support/identity/user-agent.ts'
-import { encoded, FORM, isOAuthError, notRefused, VALUES } from '../../../support/identity/wrong-forms.ts'
+import { parseConsent } from '../../../support/identity/user-agent.ts'
+import { encodeForm, FORM, isOAuthError, notRefused, VALUES } from '../../../support/identity/wrong-forms.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
-import { buttonOf, SessionsPage } from '../sessions/pages.ts'
+import { findButton, SessionsPage } from '../sessions/pages.ts'
 
 /** Returns whether this is a page that says what is wrong and what to do. */
 const isProblemPage = ({ status, headers }: Response, text: string): boolean =>
@@ -32,7 +32,7 @@ test.before(async () => {
   server = await startAuthServer({
     providers: ['corp', 'github'],
     onDemand: ['github'],
-    gateway: { backends: [injecting('hub', raw.url)], trustProxyHeaders: true },
+    gateway: { backends: [buildInjectingBackend('hub', raw.url)], trustProxyHeaders: true },
   })
   id = (await TestClient.register(server.issuer, { client_name: 'Editor' })).id
 })
@@ -49,7 +49,7 @@ test.after(async () => {
   await raw.close()
 })
 
-const at = (endpoint: string) => `${server.issuer}/oauth/${endpoint}`
+const endpointUrl = (endpoint: string) => `${server.issuer}/oauth/${endpoint}`
 const browser = () => ({ cookie: client.agent.cookies(new URL(server.issuer).host), 'x-forwarded-for': network })
 const post = (url: string, body: string) =>
   fetch(url, { method: 'POST', headers: { 'content-type': FORM, ...browser() }, body, redirect: 'manual' })
@@ -60,13 +60,13 @@ test('a code, a refresh token and an assertion at the token endpoint', async () 
   const own = { client_id: client.id, resource: server.resource }
   const proof = { redirect_uri: REDIRECT, code_verifier: client.verifier }
   const fields = { ...own, ...proof, grant_type: 'authorization_code', code }
-  const url = at('token')
+  const url = endpointUrl('token')
   assert.equal(await notRefused({ url, fields, free: ['resource'] }, isOAuthError), [])
   // None of these requests used the code.
-  const { refresh_token: token } = await tokensOf(await client.exchange(code))
+  const { refresh_token: token } = await readTokens(await client.exchange(code))
   const refresh = { client_id: client.id, grant_type: 'refresh_token', refresh_token: token }
   assert.equal(await notRefused({ url, fields: refresh }, isOAuthError), [])
-  await tokensOf(await client.refresh(token))
+  await readTokens(await client.refresh(token))
   const assertion = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion: 'e30.e30.AAAA' }
   assert.equal(await notRefused({ url, fields: assertion }, isOAuthError), [])
 })
@@ -75,10 +75,10 @@ test('tokens at revocation and introspection', async () => {
   const { access_token: token } = await client.login()
   const fields = { client_id: client.id, token }
   for (const endpoint of ['revoke', 'introspect']) {
-    assert.equal(await notRefused({ url: at(endpoint), fields, free: ['token'] }, isOAuthError), [], endpoint)
+    assert.equal(await notRefused({ url: endpointUrl(endpoint), fields, free: ['token'] }, isOAuthError), [], endpoint)
     // A text that is not a token is already revoked (RFC 7009 section 2.2), and not active.
     for (const [what, value] of Object.entries(VALUES).filter(([, text]) => text !== '')) {
-      const response = await post(at(endpoint), encoded(fields, { token: value }))
+      const response = await post(endpointUrl(endpoint), encodeForm(fields, { token: value }))
       const text = await response.text()
       assert.is(`${response.status} ${text}`, endpoint === 'revoke' ? '200 ' : '200 {"active":false}', what)
     }
@@ -88,25 +88,25 @@ test('tokens at revocation and introspection', async () => {
 })
 
 /** Begins a login and stops at the consent page. */
-async function asked(): Promise<{ readonly action: string; readonly token: string }> {
+async function openQuestion(): Promise<{ readonly action: string; readonly token: string }> {
   const url = client.authorizeUrl()
-  const question = consentOf(await (await client.agent.get(url)).text(), url)
+  const question = parseConsent(await (await client.agent.get(url)).text(), url)
   if (question === undefined) throw new Error('nobody is asked')
   return question
 }
 
 test('the form of the consent page', async () => {
-  const { action: url, token } = await asked()
+  const { action: url, token } = await openQuestion()
   const fields = { token, decision: 'allow' }
   assert.equal(await notRefused({ url, fields, free: ['decision'], headers: browser() }, isProblemPage), [])
-  const onwards = (await post(url, encoded(fields))).headers.get('location') ?? ''
-  assert.ok(new URL((await client.agent.follow(onwards, isRedirect)).url).searchParams.has('code'))
+  const redirected = (await post(url, encodeForm(fields))).headers.get('location') ?? ''
+  assert.ok(new URL((await client.agent.follow(redirected, isRedirect)).url).searchParams.has('code'))
 })
 
 test('a decision on the consent page that is not exactly yes is a no', async () => {
   for (const [what, value] of Object.entries(VALUES)) {
-    const { action, token } = await asked()
-    const location = (await post(action, encoded({ token }, { decision: value }))).headers.get('location') ?? ''
+    const { action, token } = await openQuestion()
+    const location = (await post(action, encodeForm({ token }, { decision: value }))).headers.get('location') ?? ''
     const { url } = await client.agent.follow(new URL(location, action).href, isRedirect)
     assert.is(new URL(url).searchParams.get('error'), 'access_denied', what)
   }
@@ -126,16 +126,16 @@ test('the form of the link page', async () => {
 test('the forms of the sessions page', async () => {
   await client.login()
   const page = SessionsPage.of(server, client.agent)
-  const { token, ...shown } = await page.signIn()
+  const { token, ...rest } = await page.signIn()
   const { url } = page
-  for (const more of [{ action: 'sign-out' }, { action: 'revoke-all' }, buttonOf(shown, 'Revoke Editor')])
+  for (const more of [{ action: 'sign-out' }, { action: 'revoke-all' }, findButton(rest, 'Revoke Editor')])
     assert.equal(
       await notRefused({ url, fields: { token, ...more }, headers: browser() }, isProblemPage),
       [],
       JSON.stringify(Object.keys(more)),
     )
   assert.match((await page.open()).text, 'Editor')
-  assert.match((await page.send({ token, ...buttonOf(shown, 'Revoke Editor') })).text, 'Access is revoked.')
+  assert.match((await page.send({ token, ...findButton(rest, 'Revoke Editor') })).text, 'Access is revoked.')
 })
 
 test('the log has no failure of the gateway’s own', async () => {

@@ -66,7 +66,7 @@ function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()
   return { login, chain: login(upstreams), tokens, places }
 }
 
-async function answered(login: ChainLogin, step: LoginStep, browser = BROWSER) {
+async function answerStep(login: ChainLogin, step: LoginStep, browser = BROWSER) {
   assert.is(step.kind, 'respond')
   const location = step.kind === 'respond' ? (step.response.headers.get('location') ?? '') : ''
   const state = new URL(location).searchParams.get('state') ?? ''
@@ -75,7 +75,7 @@ async function answered(login: ChainLogin, step: LoginStep, browser = BROWSER) {
 
 test('all providers’ tokens of a login are stored under one login', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
-  const done = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+  const done = await answerStep(chain, await answerStep(chain, await chain.begin(PENDING, BROWSER)))
   assert.is(done.kind, 'done')
   assert.is(new Set(places.map(({ login }) => login)).size, 1)
   const sets = await Promise.all(places.slice(0, 2).map((place) => tokens.get(place)))
@@ -94,7 +94,7 @@ test('the primary provider says who the user is, and until then the tokens belon
     const chain = login(providers, primary)
     let step: LoginStep = await chain.begin(PENDING, BROWSER)
     for (const _ of providers) {
-      step = await answered(chain, step)
+      step = await answerStep(chain, step)
       if (step.kind === 'done') break
       for (const place of places.splice(0)) assert.is((await tokens.get(place))?.owner, '')
     }
@@ -115,8 +115,8 @@ test('a change of the primary provider in the middle of a login ends the login',
     ['a', 'c'],
   ]) {
     const chain = login(providers, before)
-    const second = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
-    const step = await answered(login(providers, after), second)
+    const second = await answerStep(chain, await answerStep(chain, await chain.begin(PENDING, BROWSER)))
+    const step = await answerStep(login(providers, after), second)
     // A provider that the login has yet to visit can still identify the user.
     assert.is(step.kind, after === 'c' ? 'done' : 'failed')
     if (step.kind === 'done') assert.is(step.user.subject, (await done(login(providers, 'c')))?.subject)
@@ -128,28 +128,28 @@ test('a sign-in to the sessions page visits the primary provider alone and store
   const providers = [upstream('a'), upstream('b')]
   const flow = { purpose: 'account', uid: '', providers: ['b'] } as const
   const chain = login(providers, 'b')
-  const step = await answered(chain, await chain.pass(flow, BROWSER))
+  const step = await answerStep(chain, await chain.pass(flow, BROWSER))
   assert.is(step.kind === 'done' && step.purpose, 'account')
   assert.is(step.kind === 'done' && step.user.subject, (await done(login(providers, 'b')))?.subject)
   places.length = 0
-  await answered(chain, await chain.pass(flow, BROWSER))
+  await answerStep(chain, await chain.pass(flow, BROWSER))
   assert.equal(places, [])
   // Another provider identifies users by now, so nobody is signed in.
-  const late = await answered(login(providers, 'a'), await chain.pass(flow, BROWSER))
+  const late = await answerStep(login(providers, 'a'), await chain.pass(flow, BROWSER))
   assert.is(late.kind, 'failed')
 })
 
 test('a login ends if its earlier tokens are lost meanwhile', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
-  const second = await answered(chain, await chain.begin(PENDING, BROWSER))
+  const second = await answerStep(chain, await chain.begin(PENDING, BROWSER))
   await tokens.removeLogin((places[0] as Place).login)
-  assert.is((await answered(chain, second)).kind, 'failed')
+  assert.is((await answerStep(chain, second)).kind, 'failed')
 })
 
 /** Completes a login and returns its user. */
 async function done(chain: ChainLogin) {
   let step: LoginStep = await chain.begin(PENDING, BROWSER)
-  while (step.kind === 'respond') step = await answered(chain, step)
+  while (step.kind === 'respond') step = await answerStep(chain, step)
   return step.kind === 'done' ? step.user : undefined
 }
 
@@ -159,7 +159,7 @@ for (const [why, fail, error] of [
 ] as const)
   test(`a later provider that ${why} removes the tokens of the earlier ones`, async () => {
     const { chain, places, tokens } = start([upstream('a'), upstream('b', fail), upstream('c')])
-    const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+    const failed = await answerStep(chain, await answerStep(chain, await chain.begin(PENDING, BROWSER)))
     assert.equal(failed, { kind: 'failed', purpose: 'authorize', uid: 'u', error })
     assert.is(places.length, 1)
     assert.is(await tokens.get(places[0] as Place), undefined)
@@ -167,10 +167,10 @@ for (const [why, fail, error] of [
 
 test('a login that changes the browser ends, and its tokens are removed', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
-  const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
-  assert.equal(await answered(chain, onwards, { id: 'another-browser' }), { kind: 'refused' })
+  const redirected = await answerStep(chain, await chain.begin(PENDING, BROWSER))
+  assert.equal(await answerStep(chain, redirected, { id: 'another-browser' }), { kind: 'refused' })
   assert.is(await tokens.get(places[0] as Place), undefined)
-  assert.equal(await answered(chain, onwards), { kind: 'refused' })
+  assert.equal(await answerStep(chain, redirected), { kind: 'refused' })
 })
 
 test('if the store fails at the second provider, the tokens of the first are removed', async () => {
@@ -181,7 +181,7 @@ test('if the store fails at the second provider, the tokens of the first are rem
       place.provider === 'b' ? Promise.reject(new Error('away')) : tokens.put(place, set, options),
   }
   const { chain, places } = start([upstream('a'), upstream('b')], failing)
-  const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+  const failed = await answerStep(chain, await answerStep(chain, await chain.begin(PENDING, BROWSER)))
   assert.is(failed.kind, 'failed')
   assert.is(await tokens.get(places[0] as Place), undefined)
 })
@@ -193,16 +193,16 @@ test('a login succeeds although tokens of earlier logins are gone', async () => 
     get: (place) => (place.login.startsWith('of user') ? Promise.reject(new Error('away')) : tokens.get(place)),
   }
   const { chain } = start([upstream('a')], failing)
-  assert.is((await answered(chain, await chain.begin(PENDING, BROWSER))).kind, 'done')
+  assert.is((await answerStep(chain, await chain.begin(PENDING, BROWSER))).kind, 'done')
 })
 
 test('a change of the providers during a login does not change who the user is', async () => {
   const { login, chain } = start([upstream('a'), upstream('b')])
-  const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
+  const redirected = await answerStep(chain, await chain.begin(PENDING, BROWSER))
   const turned = login([upstream('b'), upstream('a')])
-  assert.is((await answered(turned, onwards)).kind, 'failed')
-  const begun = await chain.begin(PENDING, BROWSER)
-  assert.is((await answered(login([upstream('z')]), begun)).kind, 'failed')
+  assert.is((await answerStep(turned, redirected)).kind, 'failed')
+  const started = await chain.begin(PENDING, BROWSER)
+  assert.is((await answerStep(login([upstream('z')]), started)).kind, 'failed')
 })
 
 test.run()

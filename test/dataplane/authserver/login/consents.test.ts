@@ -20,7 +20,8 @@ function start() {
 
 test('after revoking a client, the user is asked again in every browser, for that client alone', async () => {
   const { consents } = start()
-  for (const browser of [HERE, THERE]) for (const asked of [ASKED, OTHER]) await consents.keep(browser, asked, 'alice')
+  for (const browser of [HERE, THERE])
+    for (const request of [ASKED, OTHER]) await consents.keep(browser, request, 'alice')
   await consents.forgetUser('bob', 'c')
   assert.is(await consents.find(HERE, ASKED), 'alice')
   await consents.forgetUser('alice', 'c')
@@ -33,7 +34,7 @@ test('after revoking a client, the user is asked again in every browser, for tha
   assert.is(await consents.find(HERE, ASKED), 'alice')
   assert.is(await consents.find(THERE, ASKED), undefined)
   await consents.forgetUser('alice')
-  for (const asked of [ASKED, OTHER]) assert.is(await consents.find(HERE, asked), undefined)
+  for (const request of [ASKED, OTHER]) assert.is(await consents.find(HERE, request), undefined)
 })
 
 test('consent to other scopes does not bring back revoked ones', async () => {

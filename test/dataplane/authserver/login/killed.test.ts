@@ -13,12 +13,12 @@ import { GatewayReplica } from '../../../support/gateway/replica.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
-import { consentOf, UserAgent } from '../../../support/identity/user-agent.ts'
+import { parseConsent, UserAgent } from '../../../support/identity/user-agent.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { SessionsPage } from '../sessions/pages.ts'
@@ -70,7 +70,7 @@ test.after(async () => {
 const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
 const isRedirect = (url: string) => url.startsWith(REDIRECT)
 /** Returns the address at the replica that will be killed, as a load balancer may choose it. */
-const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
+const toReplica = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
 
 /** Returns a client in a new browser, which sends its cookies to either replica. */
 function person(name: string): TestClient {
@@ -81,49 +81,49 @@ function person(name: string): TestClient {
 }
 /** Begins a login at the replica that will be killed; returns the address of the first provider's callback. */
 const toCallback = async ({ agent }: TestClient, from: string) => (await agent.follow(from, isCallback)).url
-const outcomeOf = (answer: Promise<Response>) =>
+const readOutcome = (answer: Promise<Response>) =>
   answer.then(
     ({ status }) => `answered ${status}`,
     () => 'no answer',
   )
-const lettingIn = (token: string) =>
+const callWith = (token: string) =>
   postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })
 
-test('a login with a code of the killed replica, or between two steps, goes on at the other one', async () => {
-  const [issued, asked, atFirst, atSecond] = [person('alice'), person('ann'), person('ben'), person('cid')]
+test('a login with a code of the killed replica, or between two steps, continues at the other one', async () => {
+  const [issued, questioned, atFirst, atSecond] = [person('alice'), person('ann'), person('ben'), person('cid')]
   const { url: answered } = await issued.agent.follow(
-    there(await toCallback(issued, there(await toCallback(issued, there(issued.authorizeUrl()))))),
+    toReplica(await toCallback(issued, toReplica(await toCallback(issued, toReplica(issued.authorizeUrl()))))),
     isRedirect,
   )
   const code = secret(new URL(answered).searchParams.get('code') ?? '')
-  const url = there(asked.authorizeUrl())
-  const question = consentOf(await (await asked.agent.get(url)).text(), url)
-  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
-  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
+  const url = toReplica(questioned.authorizeUrl())
+  const question = parseConsent(await (await questioned.agent.get(url)).text(), url)
+  const first = await toCallback(atFirst, toReplica(atFirst.authorizeUrl()))
+  const second = await toCallback(atSecond, toReplica(await toCallback(atSecond, toReplica(atSecond.authorizeUrl()))))
   await replica.end()
 
   // The code is redeemed once.
   const answers = await Promise.all(Array.from({ length: 4 }, () => issued.exchange(code)))
-  const given = answers.filter(({ ok }) => ok)
-  assert.is(given.length, 1)
-  for (const answer of given) await tokensOf(answer)
+  const accepted = answers.filter(({ ok }) => ok)
+  assert.is(accepted.length, 1)
+  for (const answer of accepted) await readTokens(answer)
   for (const answer of answers) if (!answer.ok) assert.is(await refusal(answer), '400 invalid_grant')
   assert.is(await refusal(issued.exchange(code)), '400 invalid_grant')
   // Another client may have had the code (RFC 6749 section 4.1.2), so the next login counts.
   const { access_token: next } = await issued.login()
-  assert.is((await lettingIn(next)).status, 200)
+  assert.is((await callWith(next)).status, 200)
 
   const { action = '', token = '' } = question ?? {}
   const here = action.replace(new URL(replica.url).origin, server.issuer)
-  const allowed = await asked.agent.post(here, { token, decision: 'allow' })
+  const allowed = await questioned.agent.post(here, { token, decision: 'allow' })
   for (const [client, at] of [
-    [asked, allowed.headers.get('location') ?? ''],
+    [questioned, allowed.headers.get('location') ?? ''],
     [atFirst, first],
     [atSecond, second],
   ] as const) {
     const end = await client.agent.follow(at, isRedirect)
     const code = secret(new URL(end.url).searchParams.get('code') ?? '')
-    assert.is((await lettingIn((await tokensOf(await client.exchange(code))).access_token)).status, 200)
+    assert.is((await callWith((await readTokens(await client.exchange(code))).access_token)).status, 200)
   }
 })
 
@@ -134,33 +134,33 @@ test('a code is redeemed at most once if the replica is killed while redeeming i
   const body = new URLSearchParams({ grant_type: 'authorization_code', ...fields })
   await commands.call('CLIENT', 'PAUSE', '60000', 'WRITE')
   try {
-    const outcome = outcomeOf(fetch(there(`${server.issuer}/oauth/token`), { method: 'POST', body }))
-    const waiting = async () => /blocked_clients:(\d+)/.exec(await commands.info('clients'))?.[1]
-    await eventually('it waits for Redis', async () => Number(await waiting()) > 0)
+    const outcome = readOutcome(fetch(toReplica(`${server.issuer}/oauth/token`), { method: 'POST', body }))
+    const countBlocked = async () => /blocked_clients:(\d+)/.exec(await commands.info('clients'))?.[1]
+    await eventually('it waits for Redis', async () => Number(await countBlocked()) > 0)
     await replica.end()
     assert.is(await outcome, 'no answer')
   } finally {
     await commands.call('CLIENT', 'UNPAUSE')
   }
   const answer = await client.exchange(code)
-  if (answer.ok) await tokensOf(answer)
+  if (answer.ok) await readTokens(answer)
   else assert.is(await refusal(answer), '400 invalid_grant')
   assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
-  assert.is((await lettingIn((await client.login()).access_token)).status, 200)
+  assert.is((await callWith((await client.login()).access_token)).status, 200)
 })
 
 test('a login that was fetching tokens when the replica was killed begins again, and its parts are useless', async () => {
   for (const upstream of server.upstreams) upstream.user = ({ headers }) => String(headers['x-person'])
   const [atFirst, atSecond] = [person('dan'), person('eve')]
-  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
-  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
+  const second = await toCallback(atSecond, toReplica(await toCallback(atSecond, toReplica(atSecond.authorizeUrl()))))
+  const first = await toCallback(atFirst, toReplica(atFirst.authorizeUrl()))
   const before = new Set(await commands.keys('*'))
   const released = Promise.withResolvers<void>()
-  let held = 0
+  let pending = 0
   for (const upstream of server.upstreams)
     upstream.before = async ({ url }) => {
       if (url !== '/token') return false
-      held++
+      pending++
       await released.promise
       return false
     }
@@ -168,8 +168,8 @@ test('a login that was fetching tokens when the replica was killed begins again,
     [atFirst, first],
     [atSecond, second],
   ] as const
-  const outcomes = ends.map(([{ agent }, url]) => outcomeOf(agent.get(there(url))))
-  await eventually('it asks both', () => held === 2)
+  const outcomes = ends.map(([{ agent }, url]) => readOutcome(agent.get(toReplica(url))))
+  await eventually('it calls both', () => pending === 2)
   await replica.end()
   released.resolve()
   assert.equal(await Promise.all(outcomes), ['no answer', 'no answer'])
@@ -190,7 +190,7 @@ test('a login that was fetching tokens when the replica was killed begins again,
   for (const [client] of ends) {
     const page = await SessionsPage.of(server, client.agent).signIn()
     assert.match(page.text, 'No program may act for you here.')
-    assert.is((await lettingIn((await client.login()).access_token)).status, 200)
+    assert.is((await callWith((await client.login()).access_token)).status, 200)
     assert.is((await SessionsPage.of(server, client.agent).open()).html.split('<li class="link">').length, 2)
   }
 })

@@ -56,20 +56,20 @@ function start(onDemand = ['github', 'wiki']) {
     now: () => now,
   })
   const offer = ({ owner, login, provider }: Wanted) => links.offer({ login, provider }, { subject: owner, login })
-  const ticketOf = async (wanted = WANTED) => {
+  const readTicket = async (wanted = WANTED) => {
     const { url } = await offer(wanted)
     return secret(new URL(url).searchParams.get('ticket') ?? '')
   }
   const begin = (ticket: string, browser = BROWSER) => links.begin(ticket, links.formToken(ticket, browser), browser)
   /** Completes all providers as this user. */
   async function done(subject = ALICE, wanted = WANTED): Promise<Extract<LoginStep, { kind: 'done' }>> {
-    assert.is((await begin(await ticketOf(wanted))).kind, 'respond')
+    assert.is((await begin(await readTicket(wanted))).kind, 'respond')
     const { uid } = flows.at(-1) as LoginFlow
     for (const provider of ['corp', wanted.provider])
       await tokens.put({ login: 'passing', provider }, GIVEN, { ttlMs: 60_000 })
     return { kind: 'done', purpose: 'link', uid, login: 'passing', by: 'corp', user: { subject } }
   }
-  const of = (login: string, provider = 'github') => tokens.get({ login, provider })
+  const getTokens = (login: string, provider = 'github') => tokens.get({ login, provider })
   return {
     links,
     offer,
@@ -79,36 +79,36 @@ function start(onDemand = ['github', 'wiki']) {
     flows,
     grants,
     ended,
-    ticketOf,
+    readTicket,
     begin,
     done,
-    of,
+    getTokens,
     pass: (ms: number) => (now += ms),
   }
 }
 
 test('a thousand requests at once get one link; another login or provider gets another one', async () => {
-  const { offer, ticketOf } = start()
+  const { offer, readTicket } = start()
   const all = await Promise.all(Array.from({ length: 1000 }, () => offer(WANTED)))
   assert.is(new Set(all.map(({ url }) => url)).size, 1)
   assert.is(new Set(all.map(({ id }) => id)).size, 1)
   const others = [WANTED, { ...WANTED, provider: 'wiki' }, { ...WANTED, login: 'another-login' }]
-  assert.is(new Set(await Promise.all(others.map((wanted) => ticketOf(wanted)))).size, 3)
+  assert.is(new Set(await Promise.all(others.map((wanted) => readTicket(wanted)))).size, 3)
 })
 
 test('a link is valid for ten minutes, and each request gets one with at least five left', async () => {
-  const { links, ticketOf, begin, pass } = start()
-  const first = await ticketOf()
+  const { links, readTicket, begin, pass } = start()
+  const first = await readTicket()
   pass(299_000)
-  assert.is(await ticketOf(), first)
+  assert.is(await readTicket(), first)
   pass(300_000)
   assert.ok(await links.find(first))
   pass(2_000)
   assert.is(await links.find(first), undefined)
   assert.is((await begin(first)).kind, 'refused')
-  const second = await ticketOf()
+  const second = await readTicket()
   pass(301_000)
-  const third = await ticketOf()
+  const third = await readTicket()
   assert.is.not(third, second)
   // Only one may be in progress.
   assert.is((await begin(second)).kind, 'refused')
@@ -116,32 +116,32 @@ test('a link is valid for ten minutes, and each request gets one with at least f
 })
 
 test('a link leads to the primary provider first, and names the user whom it is for', async () => {
-  const { ticketOf, begin, flows } = start()
-  await begin(await ticketOf())
+  const { readTicket, begin, flows } = start()
+  await begin(await readTicket())
   const [{ uid, ...flow }] = flows as [LoginFlow]
   assert.equal(flow, { purpose: 'link', providers: ['corp', 'github'], subject: ALICE })
   assert.match(uid, /^[\w-]{43}$/)
 })
 
 test('after a link was used, the next request gets a new one, and the old one stays used', async () => {
-  const { ticketOf, begin } = start()
-  const first = await ticketOf()
+  const { readTicket, begin } = start()
+  const first = await readTicket()
   assert.is((await begin(first)).kind, 'respond')
-  const second = await ticketOf()
+  const second = await readTicket()
   assert.is.not(second, first)
   assert.is((await begin(first)).kind, 'refused')
   assert.is((await begin(second)).kind, 'respond')
 })
 
 test('the provider’s tokens are stored for the login that asked, and for its user', async () => {
-  const { links, done, of } = start()
+  const { links, done, getTokens } = start()
   assert.is(await links.finish(await done()), 'github')
-  const { version: _, ...set } = (await of(WANTED.login)) ?? { version: '' }
+  const { version: _, ...set } = (await getTokens(WANTED.login)) ?? { version: '' }
   assert.equal(set, { ...GIVEN, owner: ALICE })
   // The first provider's tokens only identified the user and are not kept.
-  assert.is(await of(WANTED.login, 'corp'), undefined)
-  assert.is(await of('passing'), undefined)
-  assert.is(await of('passing', 'corp'), undefined)
+  assert.is(await getTokens(WANTED.login, 'corp'), undefined)
+  assert.is(await getTokens('passing'), undefined)
+  assert.is(await getTokens('passing', 'corp'), undefined)
 })
 
 test('nothing is stored for another person, an ended login, or the login of another user', async () => {
@@ -159,47 +159,47 @@ test('nothing is stored for another person, an ended login, or the login of anot
     assert.is(await parts.links.finish(step), undefined, why)
     for (const login of [WANTED.login, 'passing', `of user ${ALICE}`, 'of user somebody-else'])
       for (const provider of ['corp', 'github'])
-        assert.is(await parts.of(login, provider), undefined, `${why}: ${login}`)
+        assert.is(await parts.getTokens(login, provider), undefined, `${why}: ${login}`)
   }
 })
 
 test('a login that ends while a link is completed stores nothing', async () => {
   const parts = start()
   const step = await parts.done()
-  const { tokens, grants, links, of } = parts
+  const { tokens, grants, links, getTokens } = parts
   const put = tokens.put.bind(tokens)
   tokens.put = async (place, ...rest) => {
     if (place.login === WANTED.login) grants.delete(WANTED.login)
     return put(place, ...rest)
   }
   assert.is(await links.finish(step), undefined)
-  assert.is(await of(WANTED.login), undefined)
-  assert.is((await of(`of user ${ALICE}`))?.refreshToken, undefined)
+  assert.is(await getTokens(WANTED.login), undefined)
+  assert.is((await getTokens(`of user ${ALICE}`))?.refreshToken, undefined)
 })
 
 test('a visit to the providers completes a link once, and only if a link has begun it', async () => {
-  const { links, done, of } = start()
+  const { links, done, getTokens } = start()
   const step = await done()
   assert.is(await links.finish({ ...step, uid: 'u'.repeat(43) }), undefined)
-  assert.is(await of(WANTED.login), undefined)
+  assert.is(await getTokens(WANTED.login), undefined)
   const again = await done()
   assert.is(await links.finish(again), 'github')
   assert.is(await links.finish(again), undefined)
 })
 
 test('if a provider sends no refresh token, the user’s earlier one stays in use', async () => {
-  const { links, tokens, done, of } = start()
+  const { links, tokens, done, getTokens } = start()
   await links.finish(await done())
   const step = await done()
-  const { refreshToken: _, ...given } = GIVEN
-  await tokens.put({ login: 'passing', provider: 'github' }, given, { ttlMs: 60_000 })
+  const { refreshToken: _, ...rest } = GIVEN
+  await tokens.put({ login: 'passing', provider: 'github' }, rest, { ttlMs: 60_000 })
   assert.is(await links.finish(step), 'github')
-  assert.is((await of(WANTED.login))?.refreshToken, GIVEN.refreshToken)
+  assert.is((await getTokens(WANTED.login))?.refreshToken, GIVEN.refreshToken)
 })
 
 test('a provider that is no longer on demand can’t be linked', async () => {
-  const { begin, ticketOf } = start([])
-  assert.is((await begin(await ticketOf())).kind, 'refused')
+  const { begin, readTicket } = start([])
+  assert.is((await begin(await readTicket())).kind, 'refused')
 })
 
 test.run()

@@ -25,7 +25,7 @@ const log = pino({ level: 'silent' })
 const FIRST = { owner: 'us', subject: 'user', accessToken: 'access-0', refreshToken: 'refresh-0', idToken: 'id-0' }
 
 /** A provider with rotating refresh tokens, which is common. It runs `meanwhile` before it answers. */
-function rotating(
+function startRotating(
   change: (answer: RefreshAnswer) => RefreshAnswer = (answer) => answer,
   meanwhile: () => Promise<unknown> = () => delay(50),
 ) {
@@ -85,7 +85,7 @@ for (const kind of ['memory', 'Redis'] as const) {
   }
 
   test('two replicas with many callers refresh a token once', async () => {
-    const { provider, used } = rotating()
+    const { provider, used } = startRotating()
     const [one, two] = [replica(make(), provider), replica(make(), provider)]
     const { place, before } = await put(make())
     const sets = await Promise.all(
@@ -102,21 +102,21 @@ for (const kind of ['memory', 'Redis'] as const) {
 
   test('later logins of the user use the rotated refresh token', async () => {
     const tokens = make()
-    const { provider } = rotating()
+    const { provider } = startRotating()
     const { place, before } = await put(tokens)
     await replica(tokens, provider).refresh(place, before)
     const { refreshToken: _, ...without } = FIRST
-    const completed = (changes: Partial<UpstreamTokenSet>, at = place.provider) =>
+    const completeSet = (changes: Partial<UpstreamTokenSet>, at = place.provider) =>
       carriedIn(tokens).completed(at, { ...without, ...changes })
-    assert.is((await completed({})).refreshToken, 'refresh-1')
+    assert.is((await completeSet({})).refreshToken, 'refresh-1')
     for (const [changes, at] of [
       [{ owner: 'somebody else' }, place.provider],
       [{ subject: 'somebody else' }, place.provider],
       [{}, 'another'],
     ] as const)
-      assert.is((await completed(changes, at)).refreshToken, undefined)
-    assert.is((await completed({ refreshToken: 'fresh' })).refreshToken, 'fresh')
-    assert.is((await completed({})).refreshToken, 'fresh')
+      assert.is((await completeSet(changes, at)).refreshToken, undefined)
+    assert.is((await completeSet({ refreshToken: 'fresh' })).refreshToken, 'fresh')
+    assert.is((await completeSet({})).refreshToken, 'fresh')
   })
 
   test('an unusable answer keeps the login, and the refresh token that came with the answer', async () => {
@@ -125,27 +125,27 @@ for (const kind of ['memory', 'Redis'] as const) {
         ...(refreshToken && { refreshToken }),
         problem: new Error('bad ID token'),
       }),
-      (given: RefreshAnswer) =>
-        'tokens' in given ? { ...given, tokens: { ...given.tokens, subject: 'somebody else' } } : given,
+      (answer: RefreshAnswer) =>
+        'tokens' in answer ? { ...answer, tokens: { ...answer.tokens, subject: 'somebody else' } } : answer,
     ]) {
       const tokens = make()
-      const { provider } = rotating(spoil)
+      const { provider } = startRotating(spoil)
       const { place, before } = await put(tokens)
       const error = await replica(tokens, provider)
         .refresh(place, before)
         .catch((caught: Error) => caught)
       assert.instance(error, Error)
-      const kept = await tokens.get(place)
-      assert.is(kept?.refreshToken, 'refresh-1')
-      assert.is(kept?.accessToken, 'access-0')
-      assert.is(kept?.subject, 'user')
+      const stored = await tokens.get(place)
+      assert.is(stored?.refreshToken, 'refresh-1')
+      assert.is(stored?.accessToken, 'access-0')
+      assert.is(stored?.subject, 'user')
     }
   })
 
   test('an answer that is too large to store keeps the refresh token that came with it', async () => {
     const tokens = make()
     const { place, before } = await put(tokens)
-    const { provider } = rotating((answer) =>
+    const { provider } = startRotating((answer) =>
       'tokens' in answer ? { ...answer, tokens: { ...answer.tokens, idToken: 'x'.repeat(100_000) } } : answer,
     )
     try {
@@ -154,13 +154,13 @@ for (const kind of ['memory', 'Redis'] as const) {
     } catch (error) {
       assert.instance(error, RangeError)
     }
-    const kept = await tokens.get(place)
-    assert.equal([kept?.accessToken, kept?.refreshToken], ['access-0', 'refresh-1'])
+    const stored = await tokens.get(place)
+    assert.equal([stored?.accessToken, stored?.refreshToken], ['access-0', 'refresh-1'])
   })
 
   test('a refresh token that is no longer valid is sent once', async () => {
     const tokens = make()
-    const { provider, used } = rotating()
+    const { provider, used } = startRotating()
     const place = { login: randomBytes(16).toString('base64url'), provider: 'p' }
     await tokens.put(place, { ...FIRST, refreshToken: 'stolen' }, { ttlMs: 60_000 })
     await carriedIn(tokens).keep('p', { ...FIRST, refreshToken: 'stolen' })
@@ -168,16 +168,16 @@ for (const kind of ['memory', 'Redis'] as const) {
     for (let asks = 0; asks < 3; asks++)
       assert.is(await one.refresh(place, (await tokens.get(place)) as StoredTokenSet), undefined)
     assert.equal(used, ['stolen'])
-    const completed = () => carriedIn(tokens).completed('p', { ...without, owner: 'us' })
+    const completeSet = () => carriedIn(tokens).completed('p', { ...without, owner: 'us' })
     const { refreshToken: _, ...without } = FIRST
-    assert.is((await completed()).refreshToken, undefined)
-    for (const [kept, later] of [
+    assert.is((await completeSet()).refreshToken, undefined)
+    for (const [stored, later] of [
       ['stolen', undefined],
       ['newer', 'newer'],
     ] as const) {
-      await carriedIn(tokens).keep('p', { ...FIRST, refreshToken: kept })
+      await carriedIn(tokens).keep('p', { ...FIRST, refreshToken: stored })
       await carriedIn(tokens).forget('p', { ...FIRST, refreshToken: 'stolen' })
-      assert.is((await completed()).refreshToken, later)
+      assert.is((await completeSet()).refreshToken, later)
     }
     assert.is((await tokens.get(place))?.accessToken, 'access-0')
   })
@@ -185,7 +185,7 @@ for (const kind of ['memory', 'Redis'] as const) {
   test('a login that is removed during a refresh does not come back', async () => {
     const tokens = make()
     const { place, before } = await put(tokens)
-    const { provider, used } = rotating(undefined, () => tokens.removeLogin(place.login))
+    const { provider, used } = startRotating(undefined, () => tokens.removeLogin(place.login))
     assert.is(await replica(tokens, provider).refresh(place, before), undefined)
     assert.equal(used, ['refresh-0'])
     assert.is(await tokens.get(place), undefined)
@@ -193,7 +193,7 @@ for (const kind of ['memory', 'Redis'] as const) {
 
   test('a refreshed token is not lost if the first write to the store fails', async () => {
     const tokens = make()
-    const { provider } = rotating()
+    const { provider } = startRotating()
     const { place, before } = await put(tokens)
     let failures = 2
     const failing: UpstreamTokenStore = {

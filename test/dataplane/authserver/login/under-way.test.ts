@@ -12,8 +12,8 @@ import { LoginsUnderWay } from '../../../../dataplane/authserver/login/logins-un
 import type { Upstream } from '../../../../dataplane/authserver/login/upstream/upstream.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { createMemoryTokenStore, createSealer } from '../../../../dataplane/upstream-tokens/index.ts'
-import { REDIRECT, startAuthServer, TestClient, tokensOf } from '../../../support/identity/auth-server.ts'
-import { consentOf } from '../../../support/identity/user-agent.ts'
+import { REDIRECT, readTokens, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { parseConsent } from '../../../support/identity/user-agent.ts'
 
 const KIB = 1024
 const LONGEST_MS = 600_000
@@ -23,9 +23,9 @@ test('a network gets at most half of the free room, and less if others do the sa
   const logins = new LoginsUnderWay({ mostBytes: 100 * KIB, longestMs: LONGEST_MS, now: () => now })
   let names = 0
   const fill = (network: string) => {
-    const begun: string[] = []
-    while (logins.begin(`n${++names}`, network, KIB)) begun.push(`n${names}`)
-    return begun
+    const started: string[] = []
+    while (logins.begin(`n${++names}`, network, KIB)) started.push(`n${names}`)
+    return started
   }
   // One network gets 33 of 100: no more than half of the remaining 67.
   const first = fill('192.0.2.1')
@@ -90,37 +90,37 @@ function start(pendingBytes: number) {
     forgetTokens: async () => 0,
   })
   /** Begins a login up to the consent page. */
-  async function asked(browser: Browser, state = 's'): Promise<string> {
+  async function openConsent(browser: Browser, state = 's'): Promise<string> {
     const request = `state=${state}`
     const rest = { clientId: 'c', clientName: 'C', redirectUri: 'https://c.example/cb', scope: 's', resource: 'r' }
     const uid = (await requests.open(request)) as string
     const step = await login.begin({ uid, request, ...rest }, browser)
     return step.kind === 'ask' ? step.token : (assert.unreachable(step.kind) as never)
   }
-  return { store, login, asked, requests }
+  return { store, login, openConsent, requests }
 }
 
 /** Returns the parameters of the provider's callback. */
-function answerOf(step: LoginStep): URLSearchParams {
+function readAnswer(step: LoginStep): URLSearchParams {
   if (step.kind !== 'respond') throw new Error(`the login does not go on: ${step.kind}`)
   const state = new URL(step.response.headers.get('location') ?? '').searchParams.get('state') ?? ''
   return new URLSearchParams({ state, code: 'c' })
 }
 
 test('logins at a provider, open pages, and later visitors succeed during a flood', async () => {
-  const { store, login, asked, requests } = start(1024 * KIB)
+  const { store, login, openConsent, requests } = start(1024 * KIB)
   const victim: Browser = { id: 'victim', address: '203.0.113.1' }
-  const atProvider = answerOf(await login.decide(await asked(victim), true, victim))
-  const page = await asked(victim)
+  const atProvider = readAnswer(await login.decide(await openConsent(victim), true, victim))
+  const page = await openConsent(victim)
   const size = store.size
   // A login that goes no further leaves nothing.
   for (let count = 0; count < 2_000; count++)
-    await asked({ id: `b${count}`, address: `2001:db8:${(count % 500).toString(16)}::1` }, 'x'.repeat(500))
+    await openConsent({ id: `b${count}`, address: `2001:db8:${(count % 500).toString(16)}::1` }, 'x'.repeat(500))
   assert.is(store.size, size)
   const outcomes = new Map<string, number>()
   for (let count = 0; count < 3_000; count++) {
     const browser = { id: `b${count}`, address: `2001:db8:${(count % 100).toString(16)}::1` }
-    const step = await login.decide(await asked(browser, 'x'.repeat(500)), true, browser)
+    const step = await login.decide(await openConsent(browser, 'x'.repeat(500)), true, browser)
     // The client gets an error, which ends the request.
     if (step.kind === 'failed') await requests.drop(step.uid)
     const what = step.kind === 'failed' ? step.error : step.kind
@@ -129,20 +129,20 @@ test('logins at a provider, open pages, and later visitors succeed during a floo
   assert.equal([...outcomes.keys()].sort(), ['busy', 'respond'])
   assert.ok((outcomes.get('respond') ?? 0) > 100, JSON.stringify([...outcomes]))
   assert.is((await login.callback(atProvider, victim)).kind, 'done')
-  const later = answerOf(await login.decide(page, true, victim))
+  const later = readAnswer(await login.decide(page, true, victim))
   assert.is((await login.callback(later, victim)).kind, 'done')
 })
 
-const from = (address: string, cookie = '') => ({ 'x-forwarded-for': address, cookie })
+const headersFrom = (address: string, cookie = '') => ({ 'x-forwarded-for': address, cookie })
 
-test('consent that is revoked during a login is asked for again', async () => {
-  const { login, asked, requests } = start(1024 * KIB)
+test('if consent is revoked during a login, the user is asked again', async () => {
+  const { login, openConsent, requests } = start(1024 * KIB)
   const browser: Browser = { id: 'b', address: '203.0.113.1' }
-  const first = await login.callback(answerOf(await login.decide(await asked(browser), true, browser)), browser)
+  const first = await login.callback(readAnswer(await login.decide(await openConsent(browser), true, browser)), browser)
   if (first.kind !== 'done') throw new Error(first.kind)
   const rest = { clientId: 'c', clientName: 'C', redirectUri: 'https://c.example/cb', scope: 's', resource: 'r' }
   const begin = async () => login.begin({ uid: (await requests.open('s')) as string, request: 's', ...rest }, browser)
-  const [one, other] = [answerOf(await begin()), answerOf(await begin())]
+  const [one, other] = [readAnswer(await begin()), readAnswer(await begin())]
   assert.is((await login.callback(one, browser)).kind, 'done')
   await login.forget(first.user.subject, 'c')
   assert.is((await login.callback(other, browser)).kind, 'ask')
@@ -161,13 +161,13 @@ test('a flood over HTTP in a small container', async () => {
     const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
     const callback = (await atProvider.agent.follow(atProvider.authorizeUrl(), isCallback)).url
     const url = atPage.authorizeUrl()
-    const question = consentOf(await (await atPage.agent.get(url)).text(), url)
+    const question = parseConsent(await (await atPage.agent.get(url)).text(), url)
     /** Submits the same page as often as a network may; returns the redirects. */
     async function attack(address: string): Promise<readonly string[]> {
       const client = person(address)
-      const begun = client.authorizeUrl({ state: 'x'.repeat(400) })
-      const page = consentOf(await (await client.agent.get(begun)).text(), begun)
-      const headers = from(address, client.agent.cookies(new URL(server.issuer).host))
+      const started = client.authorizeUrl({ state: 'x'.repeat(400) })
+      const page = parseConsent(await (await client.agent.get(started)).text(), started)
+      const headers = headersFrom(address, client.agent.cookies(new URL(server.issuer).host))
       const body = new URLSearchParams({ token: page?.token ?? '', decision: 'allow' })
       const led: string[] = []
       for (let count = 0; count < 95; count++) {
@@ -178,16 +178,16 @@ test('a flood over HTTP in a small container', async () => {
       return led
     }
     const led = (await Promise.all(Array.from({ length: 10 }, (_, index) => attack(`192.0.2.${index}`)))).flat()
-    const [begun, refused] = [
+    const [started, refused] = [
       led.filter((where) => where.startsWith(server.upstream.issuer)),
       led.filter((where) => where.startsWith(REDIRECT)),
     ]
     assert.is(
-      begun.length + refused.length,
+      started.length + refused.length,
       led.length,
       led.find((where) => /^\d+$/.test(where)),
     )
-    assert.ok(begun.length > 300 && refused.length > 20, `${begun.length} have begun, ${refused.length} have not`)
+    assert.ok(started.length > 300 && refused.length > 20, `${started.length} have begun, ${refused.length} have not`)
     for (const where of refused) assert.is(new URL(where).searchParams.get('error'), 'temporarily_unavailable')
     const isEnd = (at: string) => at.startsWith(REDIRECT)
     const answer = await atPage.agent.post(question?.action ?? '', { token: question?.token ?? '', decision: 'allow' })
@@ -195,7 +195,8 @@ test('a flood over HTTP in a small container', async () => {
       [atProvider, (await atProvider.agent.follow(callback, isEnd)).url],
       [atPage, (await atPage.agent.follow(answer.headers.get('location') ?? '', isEnd)).url],
     ] as const
-    for (const [client, end] of ends) await tokensOf(await client.exchange(new URL(end).searchParams.get('code') ?? ''))
+    for (const [client, end] of ends)
+      await readTokens(await client.exchange(new URL(end).searchParams.get('code') ?? ''))
     await person('203.0.113.3').login()
   } finally {
     await server.close()

@@ -8,7 +8,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ConsentQuestion, consentPage, messagePage } from '../../../../dataplane/authserver/pages/login-pages.ts'
 import { renderPage } from '../../../../dataplane/pages/page.ts'
-import { look, startBrowser } from '../../../support/browser.ts'
+import { openPage, startBrowser } from '../../../support/browser.ts'
 
 const QUESTION: ConsentQuestion = {
   gateway: 'acme-tools',
@@ -44,7 +44,7 @@ let provider: Site
 let federated: Site
 /** The bodies that the form posted. */
 let posted: string[] = []
-let shown: ConsentQuestion = QUESTION
+let question: ConsentQuestion = QUESTION
 let formsLead: 'self' | 'anywhere' | undefined
 
 test.before(async () => {
@@ -53,7 +53,7 @@ test.before(async () => {
   provider = await startSite()
   federated = await startSite()
   site.app.get('/consent', (c) => {
-    const { formsLead: own = 'self', ...rest } = consentPage(shown)
+    const { formsLead: own = 'self', ...rest } = consentPage(question)
     return renderPage(c, { ...rest, formsLead: formsLead ?? own })
   })
   site.app.post('/consent', async (c) => {
@@ -74,7 +74,7 @@ test.before(async () => {
 })
 test.before.each(async () => {
   posted = []
-  shown = QUESTION
+  question = QUESTION
   formsLead = undefined
   page = await browser.newPage()
   await page.setJavaScriptEnabled(false)
@@ -86,20 +86,20 @@ test.after(async () => {
 })
 
 const open = () => page.goto(`${site.origin}/consent`)
-const evaluated = async (expression: string): Promise<string> => String(await page.evaluate(expression))
-const text = async () => (await evaluated("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
+const evaluate = async (expression: string): Promise<string> => String(await page.evaluate(expression))
+const text = async () => (await evaluate("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
 
 test('names the client, where its answer goes, the providers and what it asks for', async () => {
   await open()
-  const said = await text()
-  assert.match(said, 'Allow Claude Code to use acme-tools?')
-  assert.match(said, 'registered itself under this name, which nobody has checked')
-  assert.match(said, 'a program on this computer localhost:51234')
-  assert.match(said, 'To use https://tools.example.com/mcp')
-  assert.match(said, 'login.example.com, then github.com')
-  assert.match(said, 'know who you are openid')
-  assert.match(said, 'stay logged in while you are away offline_access')
-  assert.match(said, 'tools:call')
+  const content = await text()
+  assert.match(content, 'Allow Claude Code to use acme-tools?')
+  assert.match(content, 'registered itself under this name, which nobody has checked')
+  assert.match(content, 'a program on this computer localhost:51234')
+  assert.match(content, 'To use https://tools.example.com/mcp')
+  assert.match(content, 'login.example.com, then github.com')
+  assert.match(content, 'know who you are openid')
+  assert.match(content, 'stay logged in while you are away offline_access')
+  assert.match(content, 'tools:call')
 })
 
 test('an answer leads through the redirects of providers, without scripts', async () => {
@@ -109,7 +109,7 @@ test('an answer leads through the redirects of providers, without scripts', asyn
   assert.equal(posted, ['token=one-time-token&decision=allow'])
 })
 
-test('what providers redirect to would be refused if forms led to the page’s own origin only', async () => {
+test('redirects of providers would be refused if forms led to the page’s own origin only', async () => {
   formsLead = 'self'
   await open()
   const failed = new Promise<string>((resolve) => page.once('requestfailed', (request) => resolve(request.url())))
@@ -120,9 +120,9 @@ test('what providers redirect to would be refused if forms led to the page’s o
 
 test('denies by keyboard', async () => {
   await open()
-  const focused = () => evaluated('document.activeElement.textContent')
-  for (let tabs = 0; tabs < 5 && (await focused()) !== 'Deny'; tabs++) await page.keyboard.press('Tab')
-  assert.is(await focused(), 'Deny')
+  const readFocus = () => evaluate('document.activeElement.textContent')
+  for (let tabs = 0; tabs < 5 && (await readFocus()) !== 'Deny'; tabs++) await page.keyboard.press('Tab')
+  assert.is(await readFocus(), 'Deny')
   await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
   assert.equal(posted, ['token=one-time-token&decision=deny'])
 })
@@ -130,10 +130,14 @@ test('denies by keyboard', async () => {
 test('has a heading and two named buttons for screen readers', async () => {
   await open()
   const tree = await page.accessibility.snapshot()
-  const all = (node: SerializedAXNode): readonly SerializedAXNode[] => [node, ...(node.children ?? []).flatMap(all)]
-  const named = (role: string) => all(tree as SerializedAXNode).flatMap((node) => (node.role === role ? node.name : []))
-  assert.equal(named('button'), ['Allow', 'Deny'])
-  assert.equal(named('heading'), ['Allow Claude Code to use acme-tools?'])
+  const flatten = (node: SerializedAXNode): readonly SerializedAXNode[] => [
+    node,
+    ...(node.children ?? []).flatMap(flatten),
+  ]
+  const listNames = (role: string) =>
+    flatten(tree as SerializedAXNode).flatMap((node) => (node.role === role ? node.name : []))
+  assert.equal(listNames('button'), ['Allow', 'Deny'])
+  assert.equal(listNames('heading'), ['Allow Claude Code to use acme-tools?'])
   assert.is(tree?.name, 'Allow Claude Code? · Portico')
 })
 
@@ -144,7 +148,7 @@ test('is shown in no frame', async () => {
 })
 
 test('names of clients are shown as text', async () => {
-  shown = {
+  question = {
     ...QUESTION,
     client: { name: '</title><script>alert(1)</script><b>x', document: 'https://client.example.com/meta.json' },
     redirectUri: 'https://exämple.com/cb?a="><script>alert(2)</script>',
@@ -154,19 +158,19 @@ test('names of clients are shown as text', async () => {
   }
   await open()
   assert.is(await page.$('script'), null)
-  assert.is(await evaluated("document.querySelector('input[name=token]').value"), shown.token)
-  const said = await text()
-  assert.match(said, 'Allow </title><script>alert(1)</script><b>x to use')
-  assert.match(said, 'It is known by its address at client.example.com')
-  assert.match(said, 'The answer goes to xn--exmple-cua.com, not to client.example.com')
+  assert.is(await evaluate("document.querySelector('input[name=token]').value"), question.token)
+  const content = await text()
+  assert.match(content, 'Allow </title><script>alert(1)</script><b>x to use')
+  assert.match(content, 'It is known by its address at client.example.com')
+  assert.match(content, 'The answer goes to xn--exmple-cua.com, not to client.example.com')
 })
 
 test('an app’s own scheme is named as such', async () => {
-  shown = { ...QUESTION, client: { name: undefined, document: undefined }, redirectUri: 'cursor://anysphere.mcp/cb' }
+  question = { ...QUESTION, client: { name: undefined, document: undefined }, redirectUri: 'cursor://anysphere.mcp/cb' }
   await open()
-  const said = await text()
-  assert.match(said, 'Allow A program to use acme-tools?')
-  assert.match(said, 'the app that opens cursor: links')
+  const content = await text()
+  assert.match(content, 'Allow A program to use acme-tools?')
+  assert.match(content, 'the app that opens cursor: links')
 })
 
 test('fits every window size, and an error page has the same style', async () => {
@@ -175,8 +179,8 @@ test('fits every window size, and an error page has the same style', async () =>
     ['/consent', { width: 380, dark: true }],
     ['/failed', {}],
   ] as const) {
-    const { console: said, dom } = await look(site.origin + path, { ...options, browser })
-    assert.is(said, '')
+    const { console: messages, dom } = await openPage(site.origin + path, { ...options, browser })
+    assert.is(messages, '')
     assert.match(dom, '<h1>')
   }
 })

@@ -7,7 +7,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type LinkQuestion, linkPage } from '../../../../dataplane/authserver/pages/login-pages.ts'
 import { renderPage } from '../../../../dataplane/pages/page.ts'
-import { look, startBrowser } from '../../../support/browser.ts'
+import { openPage, startBrowser } from '../../../support/browser.ts'
 
 const QUESTION: LinkQuestion = {
   gateway: 'acme-tools',
@@ -26,10 +26,10 @@ let origin: string
 let browser: Browser
 let page: Page
 let posted: string[] = []
-let shown = QUESTION
+let question = QUESTION
 
 test.before(async () => {
-  app.get('/oauth/link', (c) => renderPage(c, linkPage(shown)))
+  app.get('/oauth/link', (c) => renderPage(c, linkPage(question)))
   app.post('/oauth/link', async (c) => {
     posted.push(await c.req.text())
     return c.redirect('/elsewhere', 303)
@@ -42,7 +42,7 @@ test.before(async () => {
 })
 test.before.each(async () => {
   posted = []
-  shown = QUESTION
+  question = QUESTION
   page = await browser.newPage()
   await page.setJavaScriptEnabled(false)
 })
@@ -57,36 +57,36 @@ const text = async () => String(await page.evaluate("document.querySelector('mai
 
 test('names the account, the provider, and where one logs in', async () => {
   await open()
-  const said = await text()
-  assert.match(said, 'Link github with your account at acme-tools?')
-  assert.match(said, 'Account Ada Lovelace ada@example.com')
-  assert.match(said, 'login.example.com, then github.com')
-  assert.match(said, 'If somebody else has sent you this link, close the page.')
+  const content = await text()
+  assert.match(content, 'Link github with your account at acme-tools?')
+  assert.match(content, 'Account Ada Lovelace ada@example.com')
+  assert.match(content, 'login.example.com, then github.com')
+  assert.match(content, 'If somebody else has sent you this link, close the page.')
 })
 
 test('continues by keyboard, without scripts', async () => {
   await open()
-  const focused = async () => String(await page.evaluate('document.activeElement.textContent'))
-  for (let tabs = 0; tabs < 5 && (await focused()) !== 'Log in'; tabs++) await page.keyboard.press('Tab')
+  const readFocus = async () => String(await page.evaluate('document.activeElement.textContent'))
+  for (let tabs = 0; tabs < 5 && (await readFocus()) !== 'Log in'; tabs++) await page.keyboard.press('Tab')
   await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
   assert.is(page.url(), `${origin}/elsewhere`)
   assert.equal(posted, ['ticket=the-ticket&token=the-token'])
 })
 
-test('what providers say of people is shown as text, and nothing is made up', async () => {
-  shown = { ...QUESTION, account: { name: '<script>alert(1)</script><b>x' }, ticket: '"><script>alert(2)</script>' }
+test('providers’ facts about people are shown as text, and nothing is invented', async () => {
+  question = { ...QUESTION, account: { name: '<script>alert(1)</script><b>x' }, ticket: '"><script>alert(2)</script>' }
   await open()
   assert.is(await page.$('script'), null)
   assert.match(await text(), 'Account <script>alert(1)</script><b>x Is linked')
-  shown = { ...QUESTION, account: {} }
+  question = { ...QUESTION, account: {} }
   await open()
   assert.match(await text(), 'the one that your program uses')
 })
 
 test('fits every window size', async () => {
   for (const options of [{}, { width: 380, dark: true }]) {
-    const { console: said, dom } = await look(`${origin}/oauth/link`, { ...options, browser })
-    assert.is(said, '')
+    const { console: messages, dom } = await openPage(`${origin}/oauth/link`, { ...options, browser })
+    assert.is(messages, '')
     assert.match(dom, '<h1>')
   }
 })

@@ -6,7 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type LinkedToUser, linksPage, signInPage } from '../../../../dataplane/authserver/pages/account-pages.ts'
 import { renderPage } from '../../../../dataplane/pages/page.ts'
-import { look, startBrowser } from '../../../support/browser.ts'
+import { openPage, startBrowser } from '../../../support/browser.ts'
 
 /** Tests the pages of linked clients and accounts in Chromium: their text, keyboard use, accessible names and appearance. */
 
@@ -55,12 +55,12 @@ let page: Page
 let origin: string
 let stop: () => void
 let posted: string[] = []
-let shown: LinkedToUser = LINKED
+let account: LinkedToUser = LINKED
 
 test.before(async () => {
   browser = await startBrowser()
   const app = new Hono()
-  app.get('/links', (c) => renderPage(c, linksPage(shown)))
+  app.get('/links', (c) => renderPage(c, linksPage(account)))
   app.get('/signed-out', (c) =>
     renderPage(
       c,
@@ -79,7 +79,7 @@ test.before(async () => {
 })
 test.before.each(async () => {
   posted = []
-  shown = LINKED
+  account = LINKED
   page = await browser.newPage()
   await page.setJavaScriptEnabled(false)
 })
@@ -89,30 +89,30 @@ test.after(async () => {
   stop?.()
 })
 
-const evaluated = async (expression: string): Promise<string> => String(await page.evaluate(expression))
-const text = async () => (await evaluated("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
+const evaluate = async (expression: string): Promise<string> => String(await page.evaluate(expression))
+const text = async () => (await evaluate("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
 
 /** Moves to the button of this name with the keyboard and presses it. */
 async function press(name: string): Promise<void> {
-  const focused = () => evaluated('document.activeElement.ariaLabel ?? document.activeElement.textContent')
-  for (let tabs = 0; tabs < 12 && (await focused()) !== name; tabs++) await page.keyboard.press('Tab')
-  assert.is(await focused(), name)
+  const readFocus = () => evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent')
+  for (let tabs = 0; tabs < 12 && (await readFocus()) !== name; tabs++) await page.keyboard.press('Tab')
+  assert.is(await readFocus(), name)
   await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
 }
 
 test('says who is signed in, what each program may, since when, and which accounts it reaches', async () => {
   await page.goto(`${origin}/links`)
-  const said = await text()
-  assert.match(said, 'You are signed in as Ada Lovelace (ada@example.com).')
-  assert.match(said, 'Claude Code It registered itself under this name, which nobody has checked.')
-  assert.match(said, 'It is known by its address at chat.example.com.')
-  assert.match(said, 'a program on this computer localhost:51234')
-  assert.is(said.split('a program on this computer').length, 2)
-  assert.match(said, 'the app that opens cursor: links')
-  assert.match(said, '3 Nov 2026, 09:30 UTC')
-  assert.match(said, 'until 10 Nov 2026, 09:30 UTC if it isn’t used')
-  assert.match(said, /login\.example\.com linked since 3 Nov 2026, 09:30 UTC Unlink/)
-  assert.match(said, 'github.com not linked')
+  const content = await text()
+  assert.match(content, 'You are signed in as Ada Lovelace (ada@example.com).')
+  assert.match(content, 'Claude Code It registered itself under this name, which nobody has checked.')
+  assert.match(content, 'It is known by its address at chat.example.com.')
+  assert.match(content, 'a program on this computer localhost:51234')
+  assert.is(content.split('a program on this computer').length, 2)
+  assert.match(content, 'the app that opens cursor: links')
+  assert.match(content, '3 Nov 2026, 09:30 UTC')
+  assert.match(content, 'until 10 Nov 2026, 09:30 UTC if it isn’t used')
+  assert.match(content, /login\.example\.com linked since 3 Nov 2026, 09:30 UTC Unlink/)
+  assert.match(content, 'github.com not linked')
 })
 
 test('signs in, unlinks, revokes, revokes everything and signs out by keyboard, without scripts', async () => {
@@ -130,7 +130,7 @@ test('signs in, unlinks, revokes, revokes everything and signs out by keyboard, 
   await page.goto(`${origin}/links`)
   for (let tabs = 0; tabs < 12; tabs++) {
     await page.keyboard.press('Tab')
-    if ((await evaluated('document.activeElement.tagName')) === 'SUMMARY') break
+    if ((await evaluate('document.activeElement.tagName')) === 'SUMMARY') break
   }
   await page.keyboard.press('Enter')
   await press('Revoke everything now')
@@ -138,11 +138,14 @@ test('signs in, unlinks, revokes, revokes everything and signs out by keyboard, 
 })
 
 test('has headings in order, and each button has a name of its own', async () => {
-  shown = { ...LINKED, done: 'revoked' }
+  account = { ...LINKED, done: 'revoked' }
   await page.goto(`${origin}/links`)
   const tree = await page.accessibility.snapshot()
-  const all = (node: SerializedAXNode): readonly SerializedAXNode[] => [node, ...(node.children ?? []).flatMap(all)]
-  const nodes = all(tree as SerializedAXNode)
+  const flatten = (node: SerializedAXNode): readonly SerializedAXNode[] => [
+    node,
+    ...(node.children ?? []).flatMap(flatten),
+  ]
+  const nodes = flatten(tree as SerializedAXNode)
   const buttons = nodes.flatMap(({ role, name }) => (role === 'button' ? name : []))
   assert.is(new Set(buttons).size, buttons.length)
   assert.ok(buttons.length >= 5)
@@ -150,17 +153,17 @@ test('has headings in order, and each button has a name of its own', async () =>
     nodes.flatMap(({ role, name, level }) => (role === 'heading' ? `${level} ${name}` : [])),
     ['1 What is linked to you', '2 Claude Code', '2 Chat'],
   )
-  assert.is(await evaluated("document.querySelector('[role=status]').textContent"), SAID_REVOKED)
+  assert.is(await evaluate("document.querySelector('[role=status]').textContent"), SAID_REVOKED)
   assert.is(tree?.name, 'What is linked to you · Portico')
-  assert.is(await evaluated("document.querySelectorAll('th:not([scope])').length"), '0')
-  assert.is(await evaluated("document.querySelectorAll('time:not([datetime])').length"), '0')
+  assert.is(await evaluate("document.querySelectorAll('th:not([scope])').length"), '0')
+  assert.is(await evaluate("document.querySelectorAll('time:not([datetime])').length"), '0')
 })
 const SAID_REVOKED = 'Access is revoked. The program has to ask you again.'
 
 test('names that others chose are shown as text', async () => {
   const bad = '"><script>alert(1)</script><b a="'
   const [first] = LINKED.links as [LinkedToUser['links'][number]]
-  shown = {
+  account = {
     ...LINKED,
     gateway: bad,
     user: { name: bad, email: bad },
@@ -179,21 +182,21 @@ test('names that others chose are shown as text', async () => {
   await page.goto(`${origin}/links`)
   assert.is(await page.$('script'), null)
   assert.is(await page.$('main form b[a]'), null)
-  assert.is(await evaluated("document.querySelector('button[name=revoke]').value"), bad)
-  assert.match(await evaluated("document.querySelector('button[name=revoke]').ariaLabel"), `Revoke ${bad}`)
+  assert.is(await evaluate("document.querySelector('button[name=revoke]').value"), bad)
+  assert.match(await evaluate("document.querySelector('button[name=revoke]').ariaLabel"), `Revoke ${bad}`)
   assert.match(await text(), 'xn--exmple-cua.com')
 })
 
 test('says when there is nothing, when there may be more, and which client is no longer known', async () => {
-  shown = { ...LINKED, links: [], user: {} }
+  account = { ...LINKED, links: [], user: {} }
   await page.goto(`${origin}/links`)
   assert.match(await text(), 'No program may act for you here.')
   assert.is(await page.$('details'), null)
-  shown = { ...LINKED, links: [], hasUnlisted: true }
+  account = { ...LINKED, links: [], hasUnlisted: true }
   await page.goto(`${origin}/links`)
   assert.match(await text(), 'Revoke everything')
   const [first] = LINKED.links as [LinkedToUser['links'][number]]
-  shown = { ...LINKED, isCut: true, links: [{ ...first, name: undefined, redirectUris: [] }] }
+  account = { ...LINKED, isCut: true, links: [{ ...first, name: undefined, redirectUris: [] }] }
   await page.goto(`${origin}/links`)
   assert.match(await text(), 'Others come into the list once they are used.')
   assert.match(await text(), 'A program It is not known here any more.')
@@ -211,7 +214,7 @@ test('text has enough contrast in both colour schemes', async () => {
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }])
     for (const path of ['/links', '/signed-out']) {
       await page.goto(origin + path)
-      assert.equal(JSON.parse(await evaluated(`JSON.stringify((${faint})())`)), [], `${value} ${path}`)
+      assert.equal(JSON.parse(await evaluate(`JSON.stringify((${faint})())`)), [], `${value} ${path}`)
     }
   }
 })
@@ -223,13 +226,13 @@ test('fits every window size', async () => {
     ['/signed-out', {}],
     ['/signed-out', { width: 380, dark: true }],
   ] as const) {
-    const { console: said, dom } = await look(origin + path, { ...options, browser })
-    assert.is(said, '')
+    const { console: messages, dom } = await openPage(origin + path, { ...options, browser })
+    assert.is(messages, '')
     assert.match(dom, '<h1>')
   }
   await page.setViewport({ width: 320, height: 800 })
   await page.goto(`${origin}/links`)
-  assert.is(await evaluated('document.documentElement.scrollWidth <= innerWidth'), 'true')
+  assert.is(await evaluate('document.documentElement.scrollWidth <= innerWidth'), 'true')
 })
 
 /** Runs in the page: finds texts with a contrast below 4.5 (WCAG 2.2, 1.4.3). */

@@ -10,8 +10,7 @@ import * as openid from 'openid-client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
-import { given } from '../../../support/given.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -21,6 +20,7 @@ import {
 import { loginProvider } from '../../../support/identity/sdk-login.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 let raw: RawServer
 let server: AuthServerUnderTest
@@ -46,17 +46,17 @@ test('SDK 2 finds the server, registers, logs in and calls a tool with the token
     () => assert.unreachable(),
     (error) => assert.instance(error, UnauthorizedError),
   )
-  await first.finishAuth(given(provider.kept.answer))
+  await first.finishAuth(unwrap(provider.stored.answer))
   await client.connect(open())
   assert.equal(
     (await client.listTools()).tools.map(({ name }) => name),
     ['b_t'],
   )
-  assert.is(textOf(await client.callTool({ name: 'b_t', arguments: {} })), 'ok')
+  assert.is(readText(await client.callTool({ name: 'b_t', arguments: {} })), 'ok')
   await client.close()
   const authorization = raw.calls('tools/call').at(-1)?.headers.authorization ?? ''
   assert.match(authorization, /^Bearer [\w-]{43}$/)
-  assert.not.ok(authorization.includes(given(provider.kept.tokens).access_token))
+  assert.not.ok(authorization.includes(unwrap(provider.stored.tokens).access_token))
 })
 
 test('SDK 1 does the same', async () => {
@@ -69,10 +69,10 @@ test('SDK 1 does the same', async () => {
     () => assert.unreachable(),
     () => undefined,
   )
-  await first.finishAuth(given(provider.kept.answer?.get('code')))
+  await first.finishAuth(unwrap(provider.stored.answer?.get('code')))
   const again = new ClientV1({ name: 'test', version: '1' })
   await again.connect(open() as unknown as Transport)
-  assert.is(textOf(await again.callTool({ name: 'b_t', arguments: {} })), 'ok')
+  assert.is(readText(await again.callTool({ name: 'b_t', arguments: {} })), 'ok')
   await again.close()
 })
 

@@ -8,7 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { failuresOf, runClientScenarios } from '../../../support/gateway/conformance.ts'
+import { listFailures, runClientScenarios } from '../../../support/gateway/conformance.ts'
 import type { TestConfig } from '../../../support/gateway/gateway.ts'
 import { startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
@@ -69,7 +69,7 @@ interface Context {
 const json = async (url: string) => (await (await fetch(url)).json()) as Record<string, unknown>
 
 /** Discovers what an administrator needs to know to configure a backend's credential. */
-async function authorizationServerOf(url: string) {
+async function findAuthorizationServer(url: string) {
   const { origin, pathname } = new URL(url)
   const resource = await json(`${origin}/.well-known/oauth-protected-resource${pathname}`)
   const [issuer] = resource['authorization_servers'] as readonly [string]
@@ -101,9 +101,9 @@ async function goThrough(url: string, credential: Credential, secretText: string
 
 test('every client scenario is run, or has its reason', async () => {
   const chosen = Object.keys(SCENARIOS).filter((name) => SCENARIOS[name] === 'run')
-  const results = await runClientScenarios(chosen, async (url, given) => {
-    const context = given as unknown as Context
-    const { issuer, tokenUrl, resource } = await authorizationServerOf(url)
+  const results = await runClientScenarios(chosen, async (url, input) => {
+    const context = input as unknown as Context
+    const { issuer, tokenUrl, resource } = await findAuthorizationServer(url)
     const { client_id: clientId, client_secret: clientSecret } = context
     const target = String(resource)
     if (context.idp_id_token === undefined) {
@@ -127,7 +127,7 @@ test('every client scenario is run, or has its reason', async () => {
   assert.equal([...results.keys()].filter((name) => name.startsWith('auth/')).sort(), Object.keys(SCENARIOS).sort())
   for (const name of chosen) {
     const checks = results.get(name) ?? []
-    assert.equal(failuresOf(checks), [], name)
+    assert.equal(listFailures(checks), [], name)
     assert.ok(
       checks.some(({ id, status }) => id === 'valid-bearer-token' && status === 'SUCCESS'),
       `${name}: the server was asked with a token`,

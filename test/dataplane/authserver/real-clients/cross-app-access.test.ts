@@ -18,7 +18,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
 import { secret } from '../../../secrets/watch.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { type AuthServerUnderTest, startAuthServer } from '../../../support/identity/auth-server.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -58,10 +58,10 @@ function startIssuing(): Promise<Server> {
     const token = await idp.mint(claims, { header: { typ: 'oauth-id-jag+jwt' } })
     response.end(JSON.stringify({ access_token: token, issued_token_type: ID_JAG, token_type: 'N_A', expires_in: 300 }))
   }
-  const made = createServer((request, response) => {
+  const created = createServer((request, response) => {
     issue(request, response).catch(() => response.destroy())
   })
-  return new Promise((resolve) => made.listen(0, '127.0.0.1', () => resolve(made)))
+  return new Promise((resolve) => created.listen(0, '127.0.0.1', () => resolve(created)))
 }
 
 test.before(async () => {
@@ -143,7 +143,7 @@ test('the SDK’s client lists and calls tools, at a server where nobody logs in
     (await client.listTools()).tools.map(({ name }) => name),
     ['b_t'],
   )
-  assert.is(textOf(await client.callTool({ name: 'b_t', arguments: {} })), 'ok')
+  assert.is(readText(await client.callTool({ name: 'b_t', arguments: {} })), 'ok')
   const { sub, aud, groups, email, client_id } = decodeJwt(token) as Record<string, unknown>
   assert.equal([sub, aud, client_id], [`${idp.issuer}#anna`, server.resource, 'agent'])
   assert.equal([groups, email], [['eng'], 'anna@corp.example'])

@@ -10,14 +10,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
-import { given } from '../../../support/given.ts'
+import { readText } from '../../../support/gateway/clients.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { type AuthServerUnderTest, startAuthServer } from '../../../support/identity/auth-server.ts'
 import { deleteKey, enterKey, keyLinkIn } from '../../../support/identity/key-entry.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const PROXY = fileURLToPath(import.meta.resolve('mcp-remote/dist/proxy.js'))
 
@@ -32,7 +32,7 @@ test.before(async () => {
   })
   server = await startAuthServer({
     providers: ['corp', 'code'],
-    gateway: { backends: [injecting('b', raw.url, 'code')] },
+    gateway: { backends: [buildInjectingBackend('b', raw.url, 'code')] },
   })
   home = await mkdtemp(join(tmpdir(), 'portico-mcp-remote-'))
 })
@@ -53,24 +53,24 @@ async function connect(agent: UserAgent, options: ConstructorParameters<typeof C
     env: { HOME: home, PATH: '/nowhere', MCP_REMOTE_CONFIG_DIR: home },
     stderr: 'pipe',
   })
-  let said = ''
+  let output = ''
   let isVisited = false
   transport.stderr?.on('data', (chunk) => {
-    said += chunk
-    const url = /^\s*(http\S+\/oauth\/authorize\?\S+)\s*$/m.exec(said)?.[1]
+    output += chunk
+    const url = /^\s*(http\S+\/oauth\/authorize\?\S+)\s*$/m.exec(output)?.[1]
     if (url === undefined || isVisited) return
     isVisited = true
     visit(agent, url, port).catch((error: unknown) => {
-      said += String(error)
+      output += String(error)
     })
   })
   const client = new Client({ name: 'test', version: '1' }, options)
   const late = wait(180_000, undefined, { ref: false }).then(() => {
-    throw new Error(`not connected; it has said:\n${said}`)
+    throw new Error(`not connected; it has said:\n${output}`)
   })
   await Promise.race([client.connect(transport), late])
   cleanups.push(() => client.close())
-  return { client, isVisited: () => isVisited, said: () => said }
+  return { client, isVisited: () => isVisited, readOutput: () => output }
 }
 
 async function visit(agent: UserAgent, url: string, port: number): Promise<void> {
@@ -81,8 +81,8 @@ async function visit(agent: UserAgent, url: string, port: number): Promise<void>
 
 test('it registers, logs a person in at two providers, and calls a tool', async () => {
   const agent = new UserAgent()
-  const { client, isVisited, said } = await connect(agent)
-  assert.ok(isVisited(), said())
+  const { client, isVisited, readOutput } = await connect(agent)
+  assert.ok(isVisited(), readOutput())
   assert.match(agent.questions[0] ?? '', /MCP|mcp/)
   assert.equal(
     (await client.listTools()).tools.map(({ name }) => name),
@@ -106,19 +106,19 @@ test('a missing key: the link in the answer, the key typed, and the same call su
   const desk = { name: 'desk', type: 'key', keyConfig: keyConfig as never } as const
   await server.gateway.configure(
     server.config(
-      { upstreamProviders: [...given(plain.authServer).upstreamProviders, desk] },
-      { backends: [injecting('b', raw.url, 'desk')] },
+      { upstreamProviders: [...unwrap(plain.authServer).upstreamProviders, desk] },
+      { backends: [buildInjectingBackend('b', raw.url, 'desk')] },
     ),
   )
   // It still has tokens; the user signs in on the page for the key.
   for (const era of ['legacy', 'auto'] as const) {
     const { client } = await connect(agent, { versionNegotiation: { mode: era } })
-    await eventually('the key is asked for', async () =>
-      textOf(await client.callTool({ name: 'b_t', arguments: {} })).includes('/oauth/key?'),
+    await eventually('the key is requested', async () =>
+      readText(await client.callTool({ name: 'b_t', arguments: {} })).includes('/oauth/key?'),
     )
-    const asked = await client.callTool({ name: 'b_t', arguments: {} })
-    assert.is(asked.isError, true)
-    assert.match((await enterKey(agent, keyLinkIn(textOf(asked)), KEY)).text, 'The key is kept')
+    const refused = await client.callTool({ name: 'b_t', arguments: {} })
+    assert.is(refused.isError, true)
+    assert.match((await enterKey(agent, keyLinkIn(readText(refused)), KEY)).text, 'The key is kept')
     assert.is((await client.callTool({ name: 'b_t', arguments: {} })).isError, undefined)
     assert.is(raw.calls('tools/call').at(-1)?.headers['x-api-key'], KEY)
     assert.is(client.getNegotiatedProtocolVersion(), era === 'legacy' ? '2025-11-25' : '2026-07-28')

@@ -122,9 +122,9 @@ test('over https only this host can set its cookie, and signing out removes it',
     await dropSession(parts, c)
     return c.text('')
   })
-  const [held = ''] = (await app.request('/in')).headers.getSetCookie()
+  const [setCookie = ''] = (await app.request('/in')).headers.getSetCookie()
   const cookie = `__Host-portico-account=${session.secret}`
-  assert.is(held, `${cookie}; Max-Age=900; Path=/; HttpOnly; Secure; SameSite=Lax`)
+  assert.is(setCookie, `${cookie}; Max-Age=900; Path=/; HttpOnly; Secure; SameSite=Lax`)
   const [dropped = ''] = (await app.request('/out', { headers: { cookie } })).headers.getSetCookie()
   assert.match(dropped, /^__Host-portico-account=; Max-Age=0; Path=\/;.* Secure/)
   assert.is(await accounts.find(session.secret, HERE), undefined)

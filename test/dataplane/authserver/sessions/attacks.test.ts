@@ -5,13 +5,13 @@ import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
-import { buttonOf, type OpenPage, SessionsPage } from './pages.ts'
+import { findButton, type OpenPage, SessionsPage } from './pages.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 
@@ -29,18 +29,18 @@ async function person(user: string) {
   const agent = new UserAgent()
   server.upstream.user = user
   const { url } = await agent.follow(editor.authorizeUrl(), (at) => at.startsWith(REDIRECT))
-  const tokens = await tokensOf(await editor.exchange(new URL(url).searchParams.get('code') ?? ''))
+  const tokens = await readTokens(await editor.exchange(new URL(url).searchParams.get('code') ?? ''))
   const page = SessionsPage.of(server, agent)
-  const shown = await page.signIn()
-  assert.ok(shown.isSignedIn)
-  const works = async () =>
+  const signedIn = await page.signIn()
+  assert.ok(signedIn.isSignedIn)
+  const isAccepted = async () =>
     (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${tokens.access_token}` }))
       .status === 200
-  return { agent, page, shown, works, tokens }
+  return { agent, page, account: signedIn, works: isAccepted, tokens }
 }
 
 const host = () => new URL(server.issuer).host
-const cookiesOf = (agent: UserAgent): Record<string, string> =>
+const readCookies = (agent: UserAgent): Record<string, string> =>
   Object.fromEntries(['portico-login', 'portico-account'].map((name) => [name, agent.cookie(host(), name) ?? '']))
 /** Posts as a browser with these cookies does. */
 const post = (cookies: Record<string, string>, body: URLSearchParams | string, type = FORM) =>
@@ -55,25 +55,25 @@ const post = (cookies: Record<string, string>, body: URLSearchParams | string, t
     },
     body,
   })
-const revoking = ({ token, ...page }: OpenPage) =>
-  new URLSearchParams({ token, ...buttonOf({ html: page.html }, 'Revoke Editor') })
+const buildRevocation = ({ token, ...page }: OpenPage) =>
+  new URLSearchParams({ token, ...findButton({ html: page.html }, 'Revoke Editor') })
 
 test('a form of another user’s page does nothing', async () => {
   const [alice, bob] = [await person('alice'), await person('bob')]
-  const stolen = buttonOf(bob.shown, 'Revoke Editor')
-  const answer = await alice.page.send({ token: alice.shown.token, ...stolen })
+  const stolen = findButton(bob.account, 'Revoke Editor')
+  const answer = await alice.page.send({ token: alice.account.token, ...stolen })
   assert.match(answer.text, 'That is not linked to you any more')
-  const unlink = buttonOf(bob.shown, 'Unlink')
-  assert.match((await alice.page.send({ token: alice.shown.token, ...unlink })).text, 'not linked to you')
+  const unlink = findButton(bob.account, 'Unlink')
+  assert.match((await alice.page.send({ token: alice.account.token, ...unlink })).text, 'not linked to you')
   for (const own of ['revoke', 'unlink'])
     for (const value of ['x', String(bob.tokens.refresh_token.split('.')[0]), 'a'.repeat(43), '../..'])
-      assert.match((await alice.page.send({ token: alice.shown.token, [own]: value })).text, 'not linked to you')
+      assert.match((await alice.page.send({ token: alice.account.token, [own]: value })).text, 'not linked to you')
   assert.ok((await bob.works()) && (await alice.works()))
 })
 
 test('a form works only in its own browser and session', async () => {
   const [alice, mallory] = [await person('alice'), await person('mallory')]
-  const [hers, his] = [cookiesOf(alice.agent), cookiesOf(mallory.agent)]
+  const [hers, his] = [readCookies(alice.agent), readCookies(mallory.agent)]
   const tries: Record<string, string>[] = [
     {},
     his,
@@ -83,7 +83,7 @@ test('a form works only in its own browser and session', async () => {
     { ...hers, 'portico-account': his['portico-account'] as string },
   ]
   for (const cookies of tries) {
-    const answer = await post(cookies, revoking(alice.shown))
+    const answer = await post(cookies, buildRevocation(alice.account))
     assert.is(answer.status, 400, JSON.stringify(Object.keys(cookies)))
     assert.equal(answer.headers.getSetCookie(), [])
     const seen = await fetch(`${server.issuer}/oauth/sessions`, {
@@ -96,14 +96,14 @@ test('a form works only in its own browser and session', async () => {
     assert.not.match(await seen.text(), 'alice')
   }
   assert.ok((await alice.works()) && (await mallory.works()))
-  assert.is((await post(hers, revoking(alice.shown))).status, 303)
+  assert.is((await post(hers, buildRevocation(alice.account))).status, 303)
   assert.not.ok(await alice.works())
 })
 
 test('a form without the token of its page does nothing', async () => {
   const alice = await person('alice')
-  const cookies = cookiesOf(alice.agent)
-  const button = buttonOf(alice.shown, 'Revoke Editor')
+  const cookies = readCookies(alice.agent)
+  const button = findButton(alice.account, 'Revoke Editor')
   const fresh = new UserAgent()
   const signIn = (await SessionsPage.of(server, fresh).open()).token
   for (const token of ['', 'x', signIn, Object.values(button)[0] as string, cookies['portico-account'] as string]) {
@@ -111,16 +111,16 @@ test('a form without the token of its page does nothing', async () => {
     assert.is((await post(cookies, new URLSearchParams({ token, action: 'revoke-all' }))).status, 400)
     assert.is((await post(cookies, new URLSearchParams({ token, action: 'sign-out' }))).status, 400)
   }
-  const query = new URLSearchParams({ token: alice.shown.token, ...button, action: 'revoke-all' })
+  const query = new URLSearchParams({ token: alice.account.token, ...button, action: 'revoke-all' })
   assert.ok((await alice.page.open(`${alice.page.url}?${query}`)).isSignedIn)
   assert.ok(await alice.works())
 })
 
 test('odd forms are refused', async () => {
   const alice = await person('alice')
-  const cookies = cookiesOf(alice.agent)
-  const { token } = alice.shown
-  const [[name, value] = ['', '']] = Object.entries(buttonOf(alice.shown, 'Revoke Editor'))
+  const cookies = readCookies(alice.agent)
+  const { token } = alice.account
+  const [[name, value] = ['', '']] = Object.entries(findButton(alice.account, 'Revoke Editor'))
   for (const [body, type] of [
     [`token=${token}&token=${token}&${name}=${value}`, FORM],
     [`token=${token}&${name}=${value}&${name}=${value}`, FORM],
@@ -154,22 +154,22 @@ test('only the user’s own page leads to a provider', async () => {
 
 test('pages from before signing out, or before another user signed in, no longer work', async () => {
   const alice = await person('alice')
-  const before = cookiesOf(alice.agent)
-  await alice.page.send({ token: alice.shown.token, action: 'sign-out' })
+  const before = readCookies(alice.agent)
+  await alice.page.send({ token: alice.account.token, action: 'sign-out' })
   assert.is(alice.agent.cookie(host(), 'portico-account'), undefined)
-  assert.is((await post(before, revoking(alice.shown))).status, 400)
+  assert.is((await post(before, buildRevocation(alice.account))).status, 400)
   server.upstream.user = 'bob'
   alice.agent.forget(new URL(server.upstream.issuer).host)
   assert.match((await alice.page.signIn()).text, 'Person bob')
-  assert.is((await post(cookiesOf(alice.agent), revoking(alice.shown))).status, 400)
+  assert.is((await post(readCookies(alice.agent), buildRevocation(alice.account))).status, 400)
   assert.ok(await alice.works())
 })
 
 test('each sign-in gets a new session: a planted or earlier one ends', async () => {
   const alice = await person('alice')
   const mallory = await person('mallory')
-  const planted = cookiesOf(mallory.agent)['portico-account'] as string
-  const first = cookiesOf(alice.agent)
+  const planted = readCookies(mallory.agent)['portico-account'] as string
+  const first = readCookies(alice.agent)
   server.upstream.user = 'alice'
   const out = new URLSearchParams({ token: '', action: 'sign-in' })
   const own = { 'portico-login': first['portico-login'] as string }
@@ -182,10 +182,10 @@ test('each sign-in gets a new session: a planted or earlier one ends', async () 
   // The agent holds her earlier session and comes back with a new one.
   const end = await alice.agent.follow(started.headers.get('location') ?? '', (at) => at.endsWith('/oauth/sessions'))
   assert.ok(end.url)
-  const second = cookiesOf(alice.agent)
+  const second = readCookies(alice.agent)
   assert.is.not(second['portico-account'], first['portico-account'])
   assert.is.not(second['portico-account'], planted)
-  assert.is((await post(first, revoking(alice.shown))).status, 400)
+  assert.is((await post(first, buildRevocation(alice.account))).status, 400)
   assert.ok((await alice.page.open()).isSignedIn)
 })
 
@@ -229,10 +229,10 @@ test('cookies are for this host and its pages alone', async () => {
 test('a made-up link shows no message that is not true', async () => {
   const alice = await person('alice')
   const bob = await person('bob')
-  const done = (await bob.page.send(Object.fromEntries(revoking(bob.shown)))).url.split('done=')[1] as string
-  for (const said of ['revoked', 'revoked-all', done, '<script>'])
+  const done = (await bob.page.send(Object.fromEntries(buildRevocation(bob.account)))).url.split('done=')[1] as string
+  for (const value of ['revoked', 'revoked-all', done, '<script>'])
     assert.not.match(
-      (await alice.page.open(`${alice.page.url}?done=${encodeURIComponent(said)}`)).html,
+      (await alice.page.open(`${alice.page.url}?done=${encodeURIComponent(value)}`)).html,
       'role="status"',
     )
 })

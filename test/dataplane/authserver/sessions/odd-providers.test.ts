@@ -5,7 +5,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { oauth2Upstream, startOAuth2Provider, writeSecret } from '../../../support/identity/oauth2-provider.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
-import { buttonOf, SessionsPage } from './pages.ts'
+import { findButton, SessionsPage } from './pages.ts'
 
 test('if each login is a new user, there is no sign-in', async () => {
   const provider = await startOAuth2Provider()
@@ -39,10 +39,10 @@ test('if callbacks are at another host, the pages are served there', async () =>
   assert.is(entry.headers.get('location'), `${other}/oauth/account`)
   assert.equal(entry.headers.getSetCookie(), [])
   const page = new SessionsPage(agent, other)
-  const shown = await page.signIn()
-  assert.match(shown.text, 'Editor')
-  assert.is(new URL(shown.url).host, new URL(other).host)
-  const after = await page.send({ token: shown.token, ...buttonOf(shown, 'Revoke Editor') })
+  const signedIn = await page.signIn()
+  assert.match(signedIn.text, 'Editor')
+  assert.is(new URL(signedIn.url).host, new URL(other).host)
+  const after = await page.send({ token: signedIn.token, ...findButton(signedIn, 'Revoke Editor') })
   assert.match(after.text, 'Access is revoked.')
   assert.match(after.text, 'No program may act for you here.')
   await server.close()
@@ -51,10 +51,10 @@ test('if callbacks are at another host, the pages are served there', async () =>
 test('if the issuer has a path, the pages are below it', async () => {
   const server = await startAuthServer({ path: '/team/tools' })
   const page = SessionsPage.of(server, new UserAgent())
-  const shown = await page.signIn()
-  assert.ok(shown.isSignedIn)
-  assert.is(new URL(shown.url).pathname, '/team/tools/oauth/sessions')
-  assert.not.ok((await page.send({ token: shown.token, action: 'sign-out' })).isSignedIn)
+  const signedIn = await page.signIn()
+  assert.ok(signedIn.isSignedIn)
+  assert.is(new URL(signedIn.url).pathname, '/team/tools/oauth/sessions')
+  assert.not.ok((await page.send({ token: signedIn.token, action: 'sign-out' })).isSignedIn)
   await server.close()
 })
 

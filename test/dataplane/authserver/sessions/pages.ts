@@ -29,7 +29,7 @@ export class SessionsPage {
     const { response, url: at } = await this.agent.follow(url, () => false)
     const html = (await response?.text()) ?? ''
     const token = /name="token" value="([\w-]+)"/.exec(html)?.[1] ?? ''
-    return { url: at, html, text: textOf(html), token, isSignedIn: html.includes('value="sign-out"') }
+    return { url: at, html, text: readText(html), token, isSignedIn: html.includes('value="sign-out"') }
   }
 
   /** Signs in as the user whom the provider knows; returns the last page. */
@@ -44,19 +44,19 @@ export class SessionsPage {
     const location = response.headers.get('location')
     if (location !== null) return this.open(new URL(location, this.url).href)
     const html = await response.text()
-    return { url: this.url, html, text: textOf(html), token: '', isSignedIn: false }
+    return { url: this.url, html, text: readText(html), token: '', isSignedIn: false }
   }
 }
 
 /** Returns field and value of the button whose accessible name begins like this. */
-export function buttonOf({ html }: Pick<OpenPage, 'html'>, label: string): Record<string, string> {
+export function findButton({ html }: Pick<OpenPage, 'html'>, label: string): Record<string, string> {
   const buttons = [...html.matchAll(/<button name="(\w+)" value="([\w-]+)"[^>]*aria-label="([^"]*)"/g)]
   const [, name, value] = buttons.find(([, , , own]) => own?.startsWith(label)) ?? []
   if (name === undefined || value === undefined) throw new Error(`there is no button ${label}`)
   return { [name]: value }
 }
 
-const textOf = (html: string): string =>
+const readText = (html: string): string =>
   html
     .replace(/<(style|title)>[\s\S]*?<\/\1>/g, '')
     .replace(/<[^>]+>/g, ' ')

@@ -13,14 +13,14 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
-import { buttonOf, SessionsPage } from './pages.ts'
+import { findButton, SessionsPage } from './pages.ts'
 
 const agentSecret = secret(randomBytes(24).toString('base64url'))
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
@@ -75,7 +75,7 @@ const keysWith = async (part: string) => (await commands.keys('*')).filter((name
 test('a user who signed in at one replica revokes at the other, and both refuse the revoked login', async () => {
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   const tokens = await client.login()
-  const kept = await client.login()
+  const session = await client.login()
   for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
   await SessionsPage.of(server, client.agent).signIn()
   // By another port of the same host: cookies belong to the host, as behind a load balancer.
@@ -86,7 +86,7 @@ test('a user who signed in at one replica revokes at the other, and both refuse 
   await client.refresh(tokens.refresh_token)
   const fresh = await there.open()
   // The most recently used one is first.
-  const after = await there.send({ token: fresh.token, ...buttonOf(fresh, 'Revoke Editor') })
+  const after = await there.send({ token: fresh.token, ...findButton(fresh, 'Revoke Editor') })
   assert.match(after.text, 'Access is revoked.')
   assert.is(await ask(tokens.access_token, other.url), 401)
   await eventually(
@@ -94,11 +94,11 @@ test('a user who signed in at one replica revokes at the other, and both refuse 
     async () => (await ask(tokens.access_token, server.gateway.url)) === 401,
   )
   assert.is(await refusal(client.refresh(tokens.refresh_token)), '400 invalid_grant')
-  for (const url of [server.gateway.url, other.url]) assert.is(await ask(kept.access_token, url), 200)
+  for (const url of [server.gateway.url, other.url]) assert.is(await ask(session.access_token, url), 200)
   const { tsid, sub } = decodeJwt(tokens.access_token)
   assert.equal(await keysWith(String(tsid)), [])
   const [set = ''] = await keysWith(`user:${sub}`)
-  assert.equal(await commands.zrange(set, '0', '-1'), [decodeJwt(kept.access_token)['tsid']])
+  assert.equal(await commands.zrange(set, '0', '-1'), [decodeJwt(session.access_token)['tsid']])
 })
 
 test('a user’s list of logins lasts as long as the login that was used last', async () => {
@@ -119,15 +119,15 @@ test('a user’s list of logins lasts as long as the login that was used last', 
 test('revoking everything removes all provider tokens, so that later logins find none', async () => {
   server.upstream.user = 'erin'
   const before = new Set(await keysWith(':upstream:'))
-  const added = async () => (await keysWith(':upstream:')).filter((name) => !before.has(name))
+  const listAdded = async () => (await keysWith(':upstream:')).filter((name) => !before.has(name))
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   await client.login()
   await client.login()
   const page = SessionsPage.of(server, client.agent)
   const { token } = await page.signIn()
-  assert.ok((await added()).length > 0)
+  assert.ok((await listAdded()).length > 0)
   assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
-  assert.equal(await added(), [])
+  assert.equal(await listAdded(), [])
 })
 
 test('revoking everything ends unlisted logins too, at both replicas and at one that starts later', async () => {
@@ -142,7 +142,7 @@ test('revoking everything ends unlisted logins too, at both replicas and at one 
   const agent = new TestClient(server.issuer, 'agent')
   agent.secret = agentSecret
   const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
-  const exchanged = await tokensOf(
+  const exchanged = await readTokens(
     await agent.token({
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
       subject_token: hidden.access_token,
@@ -172,7 +172,7 @@ test('revoking everything ends unlisted logins too, at both replicas and at one 
   for (const { refresh_token } of [listed, hidden])
     assert.is(await refusal(client.refresh(refresh_token)), '400 invalid_grant')
   assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
-  assert.ok((await tokensOf(await client.refresh(later.refresh_token))).access_token)
+  assert.ok((await readTokens(await client.refresh(later.refresh_token))).access_token)
   await late.close()
 })
 
@@ -201,9 +201,9 @@ test('without Redis a revocation fails, and the page does not claim otherwise', 
   const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
   await client.login()
   const page = SessionsPage.of(server, client.agent)
-  const shown = await page.signIn()
+  const signedIn = await page.signIn()
   await redis.stop()
-  const answer = await client.agent.post(page.url, { token: shown.token, ...buttonOf(shown, 'Revoke Editor') })
+  const answer = await client.agent.post(page.url, { token: signedIn.token, ...findButton(signedIn, 'Revoke Editor') })
   assert.is(answer.status, 503)
   assert.not.match(await answer.text(), 'is revoked')
 })

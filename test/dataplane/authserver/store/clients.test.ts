@@ -7,7 +7,7 @@ import { type RecordStore, YOUNGEST_EVICTED_MS } from '../../../../dataplane/aut
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const TTL_S = 30 * 24 * 60 * 60
@@ -17,7 +17,7 @@ let client: RedisClient
 let now = 0
 test.before(async () => {
   redis = await startRedis()
-  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
 })
 test.after(async () => {
   client.disconnect()
@@ -82,7 +82,7 @@ for (const [kind, open] of Object.entries(stores)) {
       now += 1000
       return store.addClient(name, name, TTL_S, networkHolder(address))
     }
-    const left = async (names: readonly string[]) => {
+    const listLeft = async (names: readonly string[]) => {
       const there = await Promise.all(names.map((name) => isThere(store, name)))
       return names.filter((_, index) => there[index])
     }
@@ -96,11 +96,11 @@ for (const [kind, open] of Object.entries(stores)) {
     // newest clients.
     await add('other-0', '198.51.100.7')
     await add('other-1', '2001:db8:1:201::1')
-    assert.equal(await left(many), many.slice(2))
+    assert.equal(await listLeft(many), many.slice(2))
     assert.is(await refusal(add('more', '2001:db8:1:100::2')), 'unavailable')
     await add('near', '2001:db8:1:1ff::1')
-    assert.equal(await left(many), many.slice(3))
-    assert.equal(await left([...wide, 'few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near']), [
+    assert.equal(await listLeft(many), many.slice(3))
+    assert.equal(await listLeft([...wide, 'few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near']), [
       ...wide,
       ...['few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near'],
     ])
@@ -222,8 +222,8 @@ test('redis: the records of their age expire with the clients', async () => {
   assert.is(await client.hlen(`${own}as:newClient:holders`), 3)
   assert.equal(await client.zrange(`${own}as:newClient:held:`, '0', '-1', 'WITHSCORES'), ['-', '3'])
   for (const name of ['b', 'c', 'd']) await store.useClient(name, 60)
-  const kept = await client.keys(`${own.replace(/[{}]/g, '?')}as:newClient:*`)
-  assert.equal(kept, [`${own}as:newClient:a`], 'of those that are used nothing is counted any more')
+  const names = await client.keys(`${own.replace(/[{}]/g, '?')}as:newClient:*`)
+  assert.equal(names, [`${own}as:newClient:a`], 'of those that are used nothing is counted any more')
 })
 
 test.run()

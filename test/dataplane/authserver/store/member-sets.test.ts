@@ -11,14 +11,14 @@ import { createRedisStore } from '../../../../dataplane/authserver/store/redis-s
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 let redis: RedisServer
 let client: RedisClient
 test.before(async () => {
   redis = await startRedis()
-  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
 })
 test.after(async () => {
   client.disconnect()
@@ -106,7 +106,7 @@ test('redis: a user’s endless logins and clients evict only that user’s own'
   const prefix = `p:{${randomBytes(6).toString('hex')}}:`
   let clock = Date.now()
   const store = createRedisStore({ client, prefix, mostMembers: 5, mostUsed: 3, now: () => clock++ })
-  const { log } = keptLog()
+  const { log } = recordLog()
   const revocations = new Revocations(store, 60, log)
   const [tokens, providers] = [createMemoryTokenStore(), ['corp']]
   const grants = createGrants({ store, revocations, tokens, log: () => log, ttlS: 600, freshS: 60, providers })
@@ -127,17 +127,17 @@ test('redis: a user’s endless logins and clients evict only that user’s own'
     await logIn('mallory', `his-${index}`)
     if (index === 0) await store.useClient('client-of-hers', 600, { grant: 'his-0' })
   }
-  const left = async (user: string, ids: readonly string[], clients: boolean) => {
+  const listLeft = async (user: string, ids: readonly string[], clients: boolean) => {
     const found = await Promise.all(
       ids.map((id) => (clients ? store.get('client', `client-of-${id}`) : grants.find(id))),
     )
     return `${user} ${ids.filter((_, index) => found[index] !== undefined).join()}`
   }
   const his = Array.from({ length: 9 }, (_, index) => `his-${index}`)
-  assert.is(await left('mallory', his, false), 'mallory his-4,his-5,his-6,his-7,his-8')
-  assert.is(await left('mallory', his, true), 'mallory his-6,his-7,his-8')
-  assert.is(await left('ada', ['hers'], false), 'ada hers')
-  assert.is(await left('ada', ['hers'], true), 'ada hers')
+  assert.is(await listLeft('mallory', his, false), 'mallory his-4,his-5,his-6,his-7,his-8')
+  assert.is(await listLeft('mallory', his, true), 'mallory his-6,his-7,his-8')
+  assert.is(await listLeft('ada', ['hers'], false), 'ada hers')
+  assert.is(await listLeft('ada', ['hers'], true), 'ada hers')
   assert.is(await tokens.get({ login: 'his-0', provider: 'corp' }), undefined)
   assert.ok(revocations.has('his-0'))
   // Ending one login does not end another that is in progress.
@@ -151,10 +151,10 @@ test('memory: a set counts with the bytes that it takes', async () => {
   const store = createMemoryStore({ mostBytes: { grants: 20_000 } })
   for (let user = 0; user < 100; user++)
     for (let login = 0; login < 5; login++) await store.addMember('user', `user-${user}`, 'x'.repeat(43), 100)
-  const kept = await Promise.all(Array.from({ length: 100 }, (_, user) => names(store, `user-${user}`)))
-  const count = kept.filter(({ length }) => length > 0).length
+  const sets = await Promise.all(Array.from({ length: 100 }, (_, user) => names(store, `user-${user}`)))
+  const count = sets.filter(({ length }) => length > 0).length
   assert.ok(count > 20 && count < 80, String(count))
-  assert.is(kept.at(-1)?.length, 1)
+  assert.is(sets.at(-1)?.length, 1)
 })
 
 test.run()

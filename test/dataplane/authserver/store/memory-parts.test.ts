@@ -41,7 +41,7 @@ test('a small container keeps less, and a large one no more than is useful', () 
 })
 
 /** Stores 60 MiB of 1 KiB records and 60 MiB of token sets, and returns how many of each remain. */
-async function kept(memoryBytes: number | undefined): Promise<readonly number[]> {
+async function countStored(memoryBytes: number | undefined): Promise<readonly number[]> {
   const issuer = 'https://gateway.example'
   using folder = temporaryFolder()
   const server = createAuthServer({
@@ -75,10 +75,10 @@ async function kept(memoryBytes: number | undefined): Promise<readonly number[]>
 }
 
 test('the limit follows the memory of the process', async () => {
-  const [grants, sets] = (await kept(256 * MIB)) as [number, number]
+  const [grants, sets] = (await countStored(256 * MIB)) as [number, number]
   assert.ok(grants > 5_000 && grants < 15_000, `${grants} grants`)
   assert.ok(sets > 2_000 && sets < 6_000, `${sets} sets of tokens`)
-  const [more] = (await kept(undefined)) as [number]
+  const [more] = (await countStored(undefined)) as [number]
   assert.is(more, 60_000)
 })
 

@@ -13,7 +13,7 @@ import { createRedisStore } from '../../../../dataplane/authserver/store/redis-s
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { createRedisTokenStore, type UpstreamTokenSet } from '../../../../dataplane/upstream-tokens/index.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const TTL_S = 30 * 24 * 60 * 60
@@ -24,7 +24,7 @@ let client: RedisClient
 let ofOther: RedisClient
 test.before(async () => {
   redis = await startRedis()
-  const connect = () => connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  const connect = () => connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
   client = connect()
   ofOther = connect()
 })
@@ -36,11 +36,11 @@ test.after(async () => {
 // Each test counts the keys.
 test.before.each(async () => void (await client.flushall()))
 
-const random = (bytes: number) => randomBytes(bytes).toString('base64url')
+const randomText = (bytes: number) => randomBytes(bytes).toString('base64url')
 const open = () => createRedisStore({ client, prefix: 'p:{gateway}:' })
 const openTokens = () => createRedisTokenStore({ client, prefix: 'p:{gateway}:', secrets: () => ['s'.repeat(32)] })
 const count = async (kind: string) => (await client.keys(`p:?gateway?:as:${kind}:*`)).length
-const each = async (length: number, run: (index: number) => Promise<unknown>) => {
+const forEachIndex = async (length: number, run: (index: number) => Promise<unknown>) => {
   for (let from = 0; from < length; from += 500)
     await Promise.all(Array.from({ length: Math.min(500, length - from) }, (_, index) => run(from + index)))
 }
@@ -52,27 +52,29 @@ const refusal = (pending: Promise<unknown>) =>
 
 test('consents of one user are limited; the newest stay, and so do those of others', async () => {
   const consents = createConsents(open(), () => keyedHash(['s'.repeat(32)]))
-  const asked = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
-  await consents.keep({ id: 'bobs' }, asked, 'bob')
-  for (let index = 0; index < 1_100; index++) await consents.keep({ id: `browser-${index}` }, asked, 'mallory')
+  const consent = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
+  await consents.keep({ id: 'bobs' }, consent, 'bob')
+  for (let index = 0; index < 1_100; index++) await consents.keep({ id: `browser-${index}` }, consent, 'mallory')
   // Bob has his consent and two marks.
   assert.ok((await count('consent')) <= 1_003, String(await count('consent')))
-  assert.is(await consents.find({ id: 'bobs' }, asked), 'bob')
+  assert.is(await consents.find({ id: 'bobs' }, consent), 'bob')
   // The marks that all of them need are used each time, so they stay.
-  assert.is(await consents.find({ id: 'browser-1099' }, asked), 'mallory')
-  assert.is(await consents.find({ id: 'browser-200' }, asked), 'mallory')
-  assert.is(await consents.find({ id: 'browser-0' }, asked), undefined)
+  assert.is(await consents.find({ id: 'browser-1099' }, consent), 'mallory')
+  assert.is(await consents.find({ id: 'browser-200' }, consent), 'mallory')
+  assert.is(await consents.find({ id: 'browser-0' }, consent), undefined)
   for (const key of await client.keys('p:*')) assert.ok((await client.pttl(key)) > 0, `${key} stays for ever`)
   for (const key of await client.keys('p:*')) assert.not.match(key, /mallory|bob/)
 })
 
 test('consents have a limit in bytes', async () => {
   const store = open()
-  await each(300, (index) => store.set('consent', `c${index}`, 'x'.repeat(10_000), { ttlS: TTL_S, by: ['mallory'] }))
-  const kept = await count('consent')
-  assert.ok(kept * 10_000 <= MIB && kept > 90, String(kept))
+  await forEachIndex(300, (index) =>
+    store.set('consent', `c${index}`, 'x'.repeat(10_000), { ttlS: TTL_S, by: ['mallory'] }),
+  )
+  const stored = await count('consent')
+  assert.ok(stored * 10_000 <= MIB && stored > 90, String(stored))
   // A replaced record counts once.
-  await each(300, () => store.set('consent', 'same', 'x'.repeat(10_000), { ttlS: TTL_S, by: ['alice'] }))
+  await forEachIndex(300, () => store.set('consent', 'same', 'x'.repeat(10_000), { ttlS: TTL_S, by: ['alice'] }))
   await store.set('consent', 'other', 'x', { ttlS: TTL_S, by: ['alice'] })
   assert.is(await store.get('consent', 'other'), 'x')
   assert.ok(await store.get('consent', 'same'))
@@ -114,32 +116,32 @@ test('used assertions of one subject or issuer leave room for others, and none i
 
 test('seen client keys: a network has a limit, and a /48 four times as much', async () => {
   const store = open()
-  const see = (name: string, address: string) =>
+  const rememberSeen = (name: string, address: string) =>
     store.set('clientKeys', name, 'x'.repeat(200), { ttlS: TTL_S, by: networkHolder(address) })
-  await see('bobs', '198.51.100.1')
-  await each(1_200, (index) => see(`m${index}`, '192.0.2.1'))
+  await rememberSeen('bobs', '198.51.100.1')
+  await forEachIndex(1_200, (index) => rememberSeen(`m${index}`, '192.0.2.1'))
   assert.is(await count('clientKeys'), 1_001)
-  await each(4_400, (index) => see(`w${index}`, `2001:db8:0:${(index % 1_000).toString(16)}::1`))
+  await forEachIndex(4_400, (index) => rememberSeen(`w${index}`, `2001:db8:0:${(index % 1_000).toString(16)}::1`))
   assert.ok((await count('clientKeys')) <= 5_001, String(await count('clientKeys')))
   assert.ok(await store.get('clientKeys', 'bobs'))
 })
 
-const given = (owner: string, bytes: number): UpstreamTokenSet => ({
+const buildTokens = (owner: string, bytes: number): UpstreamTokenSet => ({
   owner,
   subject: owner,
-  accessToken: random(bytes),
+  accessToken: randomText(bytes),
 })
 const SECONDS = { ttlMs: TTL_S * 1000 }
 
 test('provider tokens of one user are limited; longer-lived keys and those of others stay', async () => {
   const tokens = openTokens()
   const put = (login: string, owner: string, provider = 'corp') =>
-    tokens.put({ login, provider }, given(owner, 6_000), SECONDS)
+    tokens.put({ login, provider }, buildTokens(owner, 6_000), SECONDS)
   await put('bobs', 'bob')
-  await tokens.put({ login: 'key', provider: 'own' }, given('mallory', 10), { ttlMs: 2 * TTL_S * 1000 })
-  await each(1_000, (index) => put(`m${index}`, 'mallory', index % 2 === 0 ? 'corp' : 'other'))
-  const kept = (await client.keys('p:?gateway?:upstream:*')).length
-  assert.ok(kept * 11_000 < 8 * MIB && kept > 500, String(kept))
+  await tokens.put({ login: 'key', provider: 'own' }, buildTokens('mallory', 10), { ttlMs: 2 * TTL_S * 1000 })
+  await forEachIndex(1_000, (index) => put(`m${index}`, 'mallory', index % 2 === 0 ? 'corp' : 'other'))
+  const stored = (await client.keys('p:?gateway?:upstream:*')).length
+  assert.ok(stored * 11_000 < 8 * MIB && stored > 500, String(stored))
   for (const place of [
     { login: 'bobs', provider: 'corp' },
     { login: 'key', provider: 'own' },
@@ -147,26 +149,26 @@ test('provider tokens of one user are limited; longer-lived keys and those of ot
   ])
     assert.ok(await tokens.get(place), place.login)
   // A login with several providers counts once; a removed one no longer counts.
-  await each(1_000, (index) => tokens.removeLogin(`m${index}`))
+  await forEachIndex(1_000, (index) => tokens.removeLogin(`m${index}`))
   await tokens.remove({ login: 'key', provider: 'own' })
   assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2, 'the list of bob, and its bytes')
-  await each(1_600, async (index) => {
+  await forEachIndex(1_600, async (index) => {
     const place = { login: `n${index}`, provider: 'corp' }
-    const version = await tokens.put(place, given('mallory', 10), SECONDS)
-    await tokens.put({ ...place, provider: 'other' }, given('mallory', 10), SECONDS)
-    await tokens.put(place, given('mallory', 20), { ...SECONDS, replaces: version })
+    const version = await tokens.put(place, buildTokens('mallory', 10), SECONDS)
+    await tokens.put({ ...place, provider: 'other' }, buildTokens('mallory', 10), SECONDS)
+    await tokens.put(place, buildTokens('mallory', 20), { ...SECONDS, replaces: version })
   })
   assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_501)
 })
 
 test('logins without a known user count for their network, also when they are used', async () => {
   const tokens = openTokens()
-  await each(1_700, async (index) => {
+  await forEachIndex(1_700, async (index) => {
     const place = { login: `n${index}`, provider: 'corp' }
-    const begun = await tokens.put(place, given('', 10), { ...SECONDS, holder: ['192.0.2.1'] })
-    const own = { ...SECONDS, replaces: begun, holder: ['192.0.2.1'] }
-    const version = await tokens.put(place, given(`nobody-${index}`, 10), own)
-    assert.ok(await tokens.put(place, given(`nobody-${index}`, 20), { ...SECONDS, replaces: version }))
+    const started = await tokens.put(place, buildTokens('', 10), { ...SECONDS, holder: ['192.0.2.1'] })
+    const own = { ...SECONDS, replaces: started, holder: ['192.0.2.1'] }
+    const version = await tokens.put(place, buildTokens(`nobody-${index}`, 10), own)
+    assert.ok(await tokens.put(place, buildTokens(`nobody-${index}`, 20), { ...SECONDS, replaces: version }))
   })
   assert.is((await client.keys('p:?gateway?:upstream:*')).length, 1_700, 'many people share a network')
   assert.is((await client.keys('p:?gateway?:upstream-share:*')).length, 2)
@@ -175,26 +177,26 @@ test('logins without a known user count for their network, also when they are us
 test('logins of an IPv6 /64 leave room for its neighbours, and those of a /48 for other networks', async () => {
   const tokens = openTokens()
   const put = (login: string, address: string) =>
-    tokens.put({ login, provider: 'corp' }, given(`nobody-${login}`, 48_000), {
+    tokens.put({ login, provider: 'corp' }, buildTokens(`nobody-${login}`, 48_000), {
       ...SECONDS,
       holder: networkHolder(address),
     })
   await put('others', '198.51.100.1')
   await put('neighbours', '2001:db8:0:1::1')
   // A /64 may have 16 MiB, and each of these takes 85 KiB.
-  await each(300, (index) => put(`m${index}`, '2001:db8:0:2::1'))
-  const kept = (await client.keys('p:?gateway?:upstream:*')).length
-  assert.ok(kept > 100 && kept < 210, String(kept))
+  await forEachIndex(300, (index) => put(`m${index}`, '2001:db8:0:2::1'))
+  const stored = (await client.keys('p:?gateway?:upstream:*')).length
+  assert.ok(stored > 100 && stored < 210, String(stored))
   for (const login of ['others', 'neighbours', 'm299'])
     assert.ok(await tokens.get({ login, provider: 'corp' }), `${login} is gone`)
-  await each(300, (index) => tokens.removeLogin(`m${index}`))
+  await forEachIndex(300, (index) => tokens.removeLogin(`m${index}`))
   for (const login of ['others', 'neighbours']) await tokens.removeLogin(login)
-  assert.equal(await client.keys('p:*'), [], 'what is counted is gone with them')
+  assert.equal(await client.keys('p:*'), [], 'the counts are gone with them')
 })
 
 /** Stores what replicas keep for a login of a new user, by part. */
 function logins(replicas: readonly RecordStore[]) {
-  const { log } = keptLog()
+  const { log } = recordLog()
   const providers = ['corp']
   const keyed = keyedHash(['s'.repeat(32)])
   const [times, tokens] = [{ ttlS: TTL_S, freshS: 600 }, openTokens()]
@@ -207,7 +209,7 @@ function logins(replicas: readonly RecordStore[]) {
   const next = () => all[turn++ % all.length] as (typeof all)[number]
   return {
     async logIn(user: string, network: readonly string[] | undefined, letters = 0): Promise<string> {
-      const grantId = random(32)
+      const grantId = randomText(32)
       const payload = { accountId: user, clientId: 'c', iat: 1, openid: { scope: 'x'.repeat(letters) } }
       await next().grants.describe(grantId, { user: {} }, network === undefined ? [user] : { network })
       await next().grants.keep(grantId, payload)
@@ -259,10 +261,10 @@ test('the count of a network matches its records, and expires with them', async 
   const store = (one: RedisClient, most: number) =>
     createRedisStore({ client: one, prefix: 'p:{gateway}:', ofNetwork: { count: most, bytes: MIB } })
   const { logIn, lives, end, close } = logins([store(client, 8), store(ofOther, 8)])
-  const from = (count: number) =>
+  const buildAddress = (count: number) =>
     networkHolder(count % 2 === 0 ? '192.0.2.1' : `2001:db8:0:${(256 * count).toString(16)}::1`)
   const all: string[] = []
-  for (let count = 0; count < 40; count++) all.push(await logIn(`n-${count}`, from(count)))
+  for (let count = 0; count < 40; count++) all.push(await logIn(`n-${count}`, buildAddress(count)))
   const left: string[] = []
   for (const grant of all) if (await lives(grant)) left.push(grant)
   assert.is(left.length, 16, 'eight of the address, eight of the /48')
@@ -290,7 +292,7 @@ test('clients that were first used by an unknown user count for that user’s ne
   await use('others', { network: networkHolder('198.51.100.1') })
   await use('neighbours', { network: networkHolder('2001:db8:0:1::1') })
   for (let index = 0; index < 30; index++) await use(`m${index}`, { network: networkHolder('2001:db8:0:2::1') })
-  assert.is(await count('client'), 3 + 5, 'a quarter of what the /48 may')
+  assert.is(await count('client'), 3 + 5, 'a quarter of the limit of the /48')
   for (const name of ['alices', 'others', 'neighbours', 'm29']) assert.ok(await store.get('client', name), name)
 })
 
@@ -307,8 +309,8 @@ test('clients that one user was the first to use have a limit in bytes', async (
     await use(`m${index}`, 'mallory')
     await store.useClient('first', TTL_S)
   }
-  const kept = await count('client')
-  assert.ok(kept * 15_000 <= 5 * MIB && kept > 200, String(kept))
+  const stored = await count('client')
+  assert.ok(stored * 15_000 <= 5 * MIB && stored > 200, String(stored))
   for (const name of ['bobs', 'first', 'm399']) assert.ok(await store.get('client', name), name)
   assert.is(await store.get('client', 'm0'), undefined)
 })

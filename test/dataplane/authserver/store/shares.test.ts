@@ -21,8 +21,8 @@ const MIB = 1024 * 1024
 const TTL_S = 30 * 24 * 60 * 60
 const keyed = keyedHash(['s'.repeat(32)])
 const log = pino({ level: 'silent' })
-const random = (bytes: number) => randomBytes(bytes).toString('base64url')
-const refused = async (pending: Promise<unknown>) =>
+const randomText = (bytes: number) => randomBytes(bytes).toString('base64url')
+const isRefused = async (pending: Promise<unknown>) =>
   pending.then(
     () => false,
     (error) => error instanceof PublicError && error.status === 503,
@@ -50,10 +50,10 @@ function start() {
 
   /** Stores a login as the endpoints do and returns its grant id. `by`: the holders that it counts for. */
   async function logIn(subject: string, by?: readonly string[]): Promise<string> {
-    const [grantId, browser] = [random(32), { id: random(32) }]
-    const asked = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
-    if (by === undefined) await consents.keep(browser, asked, subject)
-    const set = { owner: subject, subject, accessToken: random(600), refreshToken: random(48) }
+    const [grantId, browser] = [randomText(32), { id: randomText(32) }]
+    const consent = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'r', scopes: ['s'] }
+    if (by === undefined) await consents.keep(browser, consent, subject)
+    const set = { owner: subject, subject, accessToken: randomText(600), refreshToken: randomText(48) }
     await tokens.put({ login: grantId, provider: 'corp' }, set, { ttlMs: TTL_S * 1000, holder: by })
     if (by === undefined) await carried.keep('corp', set)
     await grants.describe(grantId, { user: { name: 'Some Person' } }, by ?? [subject])
@@ -63,7 +63,7 @@ function start() {
   }
 
   /** Returns whether everything that a login needs is still stored. */
-  async function lives(grantId: string): Promise<boolean> {
+  async function isAlive(grantId: string): Promise<boolean> {
     const found = [await store.get('grant', grantId), await store.get('refresh', grantId)]
     return ![...found, await tokens.get({ login: grantId, provider: 'corp' })].includes(undefined)
   }
@@ -72,7 +72,7 @@ function start() {
     (await clients.register({ redirect_uris: ['https://c.example/cb'], client_name: 'n'.repeat(200) }, address))
       .client_id
   return {
-    ...{ store, tokens, grants, clients, revocations, accounts, logIn, lives, register },
+    ...{ store, tokens, grants, clients, revocations, accounts, logIn, lives: isAlive, register },
     pass: (ms: number) => void (now += ms),
   }
 }
@@ -85,7 +85,7 @@ test('one registration a second from a network leaves room for everybody else', 
   let isFull = false
   for (let count = 0; count < 5_000; count++) {
     pass(1_000)
-    if (await refused(register('192.0.2.1'))) isFull = true
+    if (await isRefused(register('192.0.2.1'))) isFull = true
   }
   assert.ok(isFull, 'nothing was full: the test needs more registrations')
   const late = await Promise.all(Array.from({ length: 150 }, (_, index) => register(`203.0.113.${index}`)))
@@ -101,7 +101,7 @@ test('an IPv6 /48 takes no more than one address, and does not affect its neighb
   const neighbour = await register('2001:db8:0:100::1')
   for (let count = 0; count < 5_000; count++) {
     pass(1_000)
-    await refused(register(`2001:db8:0:${(count % 256).toString(16)}::1`))
+    await isRefused(register(`2001:db8:0:${(count % 256).toString(16)}::1`))
   }
   for (const address of ['192.0.2.1', '2001:db8:1::1']) assert.ok(await clients.find(await register(address)))
   assert.ok(await clients.find(neighbour))
@@ -157,10 +157,10 @@ test('used assertions of one subject leave room for those of others', async () =
   const { store } = start()
   let used = 0
   const mark = (name: string, who: string) => store.add('assertion', name, '1', { ttlS: 300, by: [who] })
-  while (!(await refused(mark(`m${used}`, 'mallory')))) used++
+  while (!(await isRefused(mark(`m${used}`, 'mallory')))) used++
   assert.ok(used > 1_000, String(used))
   for (let count = 0; count < 500; count++) assert.ok(await mark(`b${count}`, 'bob'))
-  assert.ok(await refused(mark('another', 'mallory')))
+  assert.ok(await isRefused(mark('another', 'mallory')))
   // No used assertion is accepted again.
   assert.is(await mark('m0', 'mallory'), false)
 })
@@ -173,7 +173,7 @@ for (const [who, kind, holderOf] of [
   test(`${kind}: used assertions of ${who} leave room for those of others`, async () => {
     const { store } = start()
     let used = 0
-    while (!(await refused(store.add(kind, `m${used}`, '1', { ttlS: 300, by: holderOf(used) })))) used++
+    while (!(await isRefused(store.add(kind, `m${used}`, '1', { ttlS: 300, by: holderOf(used) })))) used++
     assert.ok(used > 1_000, String(used))
     for (let count = 0; count < 300; count++)
       assert.ok(await store.add(kind, `b${count}`, '1', { ttlS: 300, by: ['bob', 'bob'] }))

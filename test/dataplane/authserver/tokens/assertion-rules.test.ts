@@ -16,10 +16,10 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import {
   type IdentityProvider,
@@ -99,7 +99,7 @@ const policies = (): NonNullable<NonNullable<AuthServerConfig['inboundGrants']>[
   },
 ]
 type Rule = NonNullable<NonNullable<ReturnType<typeof policies>>[number]['subjectRules']>[number]
-const grantsOf = (all = policies()) => ({ inboundGrants: { jwtBearer: { issuerPolicies: all ?? [] } } })
+const buildGrants = (all = policies()) => ({ inboundGrants: { jwtBearer: { issuerPolicies: all ?? [] } } })
 
 test.before(async () => {
   redis = await startRedis()
@@ -138,13 +138,13 @@ test.before(async () => {
         name,
         issuerUrl: issuer,
       })),
-      ...grantsOf(),
+      ...buildGrants(),
     },
     gateway: { backends: [{ name: 'b', url: raw.url }], authz: { policies: POLICIES } },
     prepare,
   })
-  await configure(server.gateway, grantsOf())
-  replica = await startGateway(server.config(grantsOf()), prepare)
+  await configure(server.gateway, buildGrants())
+  replica = await startGateway(server.config(buildGrants()), prepare)
   agent = new TestClient(server.issuer, 'agent')
   agent.secret = agentSecret
 })
@@ -163,7 +163,7 @@ async function configure(gateway: GatewayUnderTest, more: Partial<AuthServerConf
   await eventually('it is in force', async () => (await gateway.status()).config !== before)
 }
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 const ID_JAG = { header: { typ: 'oauth-id-jag+jwt' } }
 const jag = (claims: object = {}, from = idp, options: MintOptions = ID_JAG) =>
   from.mint({ sub: 'user-eng-1', aud: server.issuer, client_id: 'agent', ...claims }, options)
@@ -173,33 +173,34 @@ const redeem = (assertion: string, more: Record<string, string> = {}) =>
 async function outcome(claims: object, more: Record<string, string> = {}, from = idp) {
   const assertion = await jag(claims, from)
   const response = await redeem(assertion, more)
-  const told = explained(assertion, more)
+  const explanation = explain(assertion, more)
   if (response.status !== 200) {
     const refused = await refusal(response)
     // `explain` does not know which client redeems the assertion.
-    if (told.redeemable) assert.is.not(told.client, 'agent', `explained as redeemable: ${JSON.stringify(claims)}`)
-    else assert.is(refused, `400 ${told.error}`, JSON.stringify(claims))
+    if (explanation.redeemable)
+      assert.is.not(explanation.client, 'agent', `explained as redeemable: ${JSON.stringify(claims)}`)
+    else assert.is(refused, `400 ${explanation.error}`, JSON.stringify(claims))
     return refused
   }
-  const tokens = await tokensOf(response)
+  const tokens = await readTokens(response)
   const token = decodeJwt(tokens.access_token)
   assert.is(tokens.refresh_token, undefined)
   assert.ok(tokens.expires_in <= 3600)
   const found = { aud: token.aud, scope: tokens.scope, sub: token.sub, groups: token['groups'] }
-  assert.ok(told.redeemable, JSON.stringify([claims, told]))
-  const { resources, scopes, subject: sub, claims: kept } = told
+  assert.ok(explanation.redeemable, JSON.stringify([claims, explanation]))
+  const { resources, scopes, subject: sub, claims: stored } = explanation
   // A token without groups has no such claim.
-  const groups = kept.groups?.length === 0 ? undefined : kept.groups
+  const groups = stored.groups?.length === 0 ? undefined : stored.groups
   assert.equal({ aud: resources[0], scope: scopes.join(' '), sub, groups }, found, JSON.stringify(claims))
   return found
 }
-const explained = (assertion: string, asked: Record<string, string>) => {
+const explain = (assertion: string, params: Record<string, string>) => {
   const config = server.config(inForce) as Parameters<typeof explainAssertion>[0]
   const typ = decodeProtectedHeader(assertion).typ?.toLowerCase()
-  return explainAssertion(config, { claims: decodeJwt(assertion), typ }, asked, now())
+  return explainAssertion(config, { claims: decodeJwt(assertion), typ }, params, nowInSeconds())
 }
 const callAs = async (claims: object) => {
-  const { access_token } = await tokensOf(await redeem(await jag(claims)))
+  const { access_token } = await readTokens(await redeem(await jag(claims)))
   const headers = { authorization: `Bearer ${access_token}` }
   return (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, headers)).status
 }
@@ -236,28 +237,28 @@ test('all matching rules count: the resources of all, and the scopes of those wi
   assert.is(await outcome({ scope, resource: THIRD }), '400 invalid_grant')
 })
 
-test('scopes are those that are both asked for and stated; without stated ones they are the defaults', async () => {
+test('scopes are those that are both requested and stated; without stated ones they are the defaults', async () => {
   const eng = { sub: 'anna', groups: ['eng'] }
-  const scopeOf = async (claims: object, scope?: string) => {
+  const readScope = async (claims: object, scope?: string) => {
     const found = await outcome({ ...eng, ...claims }, scope === undefined ? {} : { scope })
     return typeof found === 'string' ? found : found.scope
   }
-  assert.is(await scopeOf({ scope: 'tools:call other' }, 'tools:read tools:call'), 'tools:call')
-  assert.is(await scopeOf({ scope: 'tools:call other' }, 'tools:read'), '400 invalid_grant')
-  assert.is(await scopeOf({}), 'tools:read')
-  assert.is(await scopeOf({}, 'tools:call'), '400 invalid_grant')
-  for (const scope of ['', 7, ['tools:call']]) assert.is(await scopeOf({ scope }), '400 invalid_grant')
+  assert.is(await readScope({ scope: 'tools:call other' }, 'tools:read tools:call'), 'tools:call')
+  assert.is(await readScope({ scope: 'tools:call other' }, 'tools:read'), '400 invalid_grant')
+  assert.is(await readScope({}), 'tools:read')
+  assert.is(await readScope({}, 'tools:call'), '400 invalid_grant')
+  for (const scope of ['', 7, ['tools:call']]) assert.is(await readScope({ scope }), '400 invalid_grant')
 })
 
 test('of several resources the requested one counts; a request for none or another is refused', async () => {
   const two = { sub: 'user-eng-7', scope: 'admin', resource: [OTHER, THIRD] }
-  const audOf = async (resource?: string) => {
+  const readAudience = async (resource?: string) => {
     const found = await outcome(two, resource === undefined ? {} : { resource })
     return typeof found === 'string' ? found : found.aud
   }
-  assert.is(await audOf(THIRD), THIRD)
-  assert.is(await audOf(), '400 invalid_grant')
-  assert.is(await audOf(server.resource), '400 invalid_grant')
+  assert.is(await readAudience(THIRD), THIRD)
+  assert.is(await readAudience(), '400 invalid_grant')
+  assert.is(await readAudience(server.resource), '400 invalid_grant')
 })
 
 test('groups, name and e-mail of the assertion reach policies, which allow and deny by them', async () => {
@@ -297,13 +298,13 @@ test('an assertion works once although it is sent fifty times at once to two rep
     ),
   )
   assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(49).fill(400)])
-  for (const one of all.filter(({ status }) => status === 200)) await tokensOf(one)
+  for (const one of all.filter(({ status }) => status === 200)) await readTokens(one)
   for (const base of bases)
     assert.is(await refusal(fetch(`${base}/oauth/token`, { method: 'POST', body: body() })), '400 invalid_grant')
 })
 
 test('an assertion that lacks a claim, or is meant for another purpose, is refused', async () => {
-  const iat = now()
+  const iat = nowInSeconds()
   for (const [name, claims] of Object.entries({
     'no jti': { jti: undefined },
     'a jti of 300 bytes': { jti: 'é'.repeat(150) },
@@ -325,8 +326,8 @@ test('an assertion that lacks a claim, or is meant for another purpose, is refus
     assert.is(await refusal(redeem(await jag({}, idp, { header: { typ } }))), '400 invalid_grant', String(typ))
   const valid = await jag()
   const [, body] = valid.split('.') as [string, string, string]
-  const encoded = (header: object) => Buffer.from(JSON.stringify(header)).toString('base64url')
-  assert.is(await refusal(redeem(`${encoded({ alg: 'none', typ: 'oauth-id-jag+jwt' })}.${body}.`)), '400 invalid_grant')
+  const encode = (header: object) => Buffer.from(JSON.stringify(header)).toString('base64url')
+  assert.is(await refusal(redeem(`${encode({ alg: 'none', typ: 'oauth-id-jag+jwt' })}.${body}.`)), '400 invalid_grant')
   // HMAC with the public key as the secret.
   const { keys } = (await (await fetch(idp.jwksUrl)).json()) as { keys: { kid: string; n?: string }[] }
   const rsa = keys.find(({ n }) => n !== undefined)
@@ -348,7 +349,7 @@ test('a plain assertion is refused if only ID-JAGs are accepted', async () => {
 test('a public client with a metadata document redeems an assertion only if any client may', async () => {
   const app = new TestClient(server.issuer, document)
   const claims = { sub: 'anna', groups: ['eng'], client_id: document }
-  const tokens = await tokensOf(await app.token({ grant_type: BEARER, assertion: await jag(claims) }))
+  const tokens = await readTokens(await app.token({ grant_type: BEARER, assertion: await jag(claims) }))
   assert.is(decodeJwt(tokens.access_token)['client_id'], document)
   // The assertion must contain its id, and no other client's.
   assert.is(await refusal(app.token({ grant_type: BEARER, assertion: await jag() })), '400 invalid_grant')
@@ -381,10 +382,15 @@ test('the tenant is a part of a person’s identity, and an unlisted tenant is r
 })
 
 test('a plain assertion can be allowed to be reused; an ID-JAG of the same issuer works once', async () => {
-  const pod = { sub: 'system:serviceaccount:a:job', client_id: undefined, iat: now() - 80_000, exp: now() + 3000 }
+  const pod = {
+    sub: 'system:serviceaccount:a:job',
+    client_id: undefined,
+    iat: nowInSeconds() - 80_000,
+    exp: nowInSeconds() + 3000,
+  }
   const plain = await jag(pod, workloads, {})
   const send = () => agent.post('token', { grant_type: BEARER, assertion: plain })
-  for (let times = 0; times < 10; times++) await tokensOf(await send())
+  for (let times = 0; times < 10; times++) await readTokens(await send())
   assert.is(
     await refusal(
       agent.post('token', {
@@ -395,9 +401,9 @@ test('a plain assertion can be allowed to be reused; an ID-JAG of the same issue
     '400 invalid_grant',
   )
   const once = await jag({ sub: pod.sub }, workloads)
-  await tokensOf(await redeem(once))
+  await readTokens(await redeem(once))
   assert.is(await refusal(redeem(once)), '400 invalid_grant')
-  const old = await jag({ ...pod, iat: now() - 86_500 }, workloads, {})
+  const old = await jag({ ...pod, iat: nowInSeconds() - 86_500 }, workloads, {})
   assert.is(await refusal(agent.post('token', { grant_type: BEARER, assertion: old })), '400 invalid_grant')
 })
 
@@ -482,9 +488,9 @@ test('the metadata names the profile and no issuer', async () => {
 
 test('an issuer or rule that is taken out ends its tokens at both replicas, and nothing else does', async () => {
   const eng = { sub: 'anna', groups: ['eng'], scope: 'tools:call' }
-  const engineer = (await tokensOf(await redeem(await jag(eng)))).access_token
+  const engineer = (await readTokens(await redeem(await jag(eng)))).access_token
   const boss = { sub: 'boss', email: 'boss@corp.example', name: 'The Boss', scope: 'tools:call' }
-  const leader = (await tokensOf(await redeem(await jag(boss)))).access_token
+  const leader = (await readTokens(await redeem(await jag(boss)))).access_token
   const callsWith = (token: string) =>
     Promise.all(
       [server.gateway, replica].map(async ({ url }) => {
@@ -493,7 +499,7 @@ test('an issuer or rule that is taken out ends its tokens at both replicas, and 
       }),
     )
   const use = async (all: ReturnType<typeof policies>) => {
-    for (const gateway of [server.gateway, replica]) await configure(gateway, grantsOf(all))
+    for (const gateway of [server.gateway, replica]) await configure(gateway, buildGrants(all))
   }
   const corp = (change: (rules: readonly Rule[]) => Rule[]) =>
     policies()?.map((policy) =>
@@ -527,8 +533,12 @@ test('an issuer or rule that is taken out ends its tokens at both replicas, and 
     ],
   )
   assert.is(await outcome(eng), '400 invalid_grant')
-  const asked = await agent.post('introspect', { client_id: 'agent', client_secret: agentSecret, token: engineer })
-  assert.equal(await asked.json(), { active: false })
+  const introspected = await agent.post('introspect', {
+    client_id: 'agent',
+    client_secret: agentSecret,
+    token: engineer,
+  })
+  assert.equal(await introspected.json(), { active: false })
   await use(policies()?.filter(({ issuerRef }) => issuerRef !== 'corp') ?? [])
   assert.equal(
     [await callsWith(engineer), await callsWith(leader)],

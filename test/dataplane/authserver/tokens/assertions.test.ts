@@ -16,10 +16,10 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import {
   type IdentityProvider,
@@ -97,12 +97,12 @@ for (const type of ['memory', 'redis'] as const) {
   const fields = (assertion: string, more: Record<string, string> = {}) => ({ grant_type: BEARER, assertion, ...more })
   const redeem = (assertion: string, more: Record<string, string> = {}) =>
     anybody.post('token', fields(assertion, more))
-  const now = () => Math.floor(Date.now() / 1000)
+  const nowInSeconds = () => Math.floor(Date.now() / 1000)
 
   test('an assertion gives a token without a client', async () => {
     const response = await redeem(await mint({ act: { sub: 'pipeline' } }))
     assert.is(response.headers.get('cache-control'), 'no-store')
-    const tokens = await tokensOf(response)
+    const tokens = await readTokens(response)
     assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'scope', 'token_type'])
     assert.equal([tokens.expires_in, tokens.scope], [3600, 'tools:call tools:read'])
     const claims = decodeJwt(tokens.access_token)
@@ -127,7 +127,7 @@ for (const type of ['memory', 'redis'] as const) {
     const bases = [server.gateway.base, replica?.base ?? server.gateway.base]
     const all = await Promise.all(Array.from({ length: 10 }, (_, index) => post(bases[index % 2] as string)))
     assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(9).fill(400)])
-    for (const one of all.filter(({ status }) => status === 200)) await tokensOf(one)
+    for (const one of all.filter(({ status }) => status === 200)) await readTokens(one)
     assert.is(await refusal(redeem(token)), '400 invalid_grant')
     // Another assertion with the same `jti`.
     const { jti } = decodeJwt(token)
@@ -161,12 +161,12 @@ for (const type of ['memory', 'redis'] as const) {
         'a prefix': await mint({ sub: 'ci2' }),
         'a pattern': await mint({ sub: '*' }),
         'no subject': await mint({ sub: undefined }),
-        'too old': await mint({ iat: now() - 200 }),
-        'of the future': await mint({ iat: now() + 100 }),
+        'too old': await mint({ iat: nowInSeconds() - 200 }),
+        'of the future': await mint({ iat: nowInSeconds() + 100 }),
         'of no time': await mint({ iat: undefined }),
-        expired: await mint({ iat: now() - 100, exp: now() - 40 }),
+        expired: await mint({ iat: nowInSeconds() - 100, exp: nowInSeconds() - 40 }),
         'without an end': await mint({ exp: undefined }),
-        'not yet': await mint({ nbf: now() + 100 }),
+        'not yet': await mint({ nbf: nowInSeconds() + 100 }),
         'an access token': await mint({}, { header: { typ: 'at+jwt' } }),
         'another type': await mint({}, { header: { typ: 'logout+jwt' } }),
         'a scope that is a list': await mint({ scope: ['tools:call'] }),
@@ -201,7 +201,7 @@ for (const type of ['memory', 'redis'] as const) {
     const ask = async (claims: object, more: Record<string, string> = {}) => {
       const response = await redeem(await mint(claims), more)
       if (response.status !== 200) return refusal(response)
-      const { access_token, scope } = await tokensOf(response)
+      const { access_token, scope } = await readTokens(response)
       return `${decodeJwt(access_token).aud} ${scope}`
     }
     const both = 'tools:call tools:read'
@@ -226,7 +226,7 @@ for (const type of ['memory', 'redis'] as const) {
 
   test('an assertion for a client can be redeemed only by this client, with its secret', async () => {
     const jag = (claims: object = {}) => mint({ client_id: 'agent', ...claims }, ID_JAG)
-    const tokens = await tokensOf(await agent.token(fields(await jag({ scope: 'tools:call', resource: OTHER }))))
+    const tokens = await readTokens(await agent.token(fields(await jag({ scope: 'tools:call', resource: OTHER }))))
     assert.is(decodeJwt(tokens.access_token)['client_id'], 'agent')
     assert.is(await refusal(redeem(await jag())), '401 invalid_client')
     assert.is(await refusal(redeem(await jag(), { client_id: 'agent', client_secret: 'x' })), '401 invalid_client')
@@ -242,8 +242,8 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is((await open.token(fields(await mint()))).status, 200)
     const revoke = { client_id: 'agent', client_secret: agentSecret, token: tokens.access_token }
     assert.is((await agent.post('revoke', revoke)).status, 200)
-    const asked = await agent.post('introspect', revoke)
-    assert.is(((await asked.json()) as { active: boolean }).active, false)
+    const introspected = await agent.post('introspect', revoke)
+    assert.is(((await introspected.json()) as { active: boolean }).active, false)
   })
 
   test('an assertion for a client needs all its claims, and its scopes and resources bound the request', async () => {
@@ -251,11 +251,11 @@ for (const type of ['memory', 'redis'] as const) {
       const options = { header: { ...ID_JAG.header, ...header } }
       const response = await agent.token(fields(await mint({ client_id: 'agent', ...claims }, options), more))
       if (response.status !== 200) return refusal(response)
-      const { access_token, scope, refresh_token } = await tokensOf(response)
+      const { access_token, scope, refresh_token } = await readTokens(response)
       assert.is(refresh_token, undefined)
       return `${decodeJwt(access_token).aud} ${scope}`
     }
-    const iat = now()
+    const iat = nowInSeconds()
     for (const [name, claims] of Object.entries({
       'no jti': { jti: undefined },
       'a jti that is empty': { jti: '' },
@@ -327,8 +327,8 @@ for (const type of ['memory', 'redis'] as const) {
     test('the store keeps a digest of an assertion, as long as the assertion could be used', async () => {
       const client = openRedis(redis?.port ?? 0)
       try {
-        const token = await mint({ exp: now() + 60 })
-        await tokensOf(await redeem(token))
+        const token = await mint({ exp: nowInSeconds() + 60 })
+        await readTokens(await redeem(token))
         const name = createHash('sha256')
           .update(JSON.stringify(['jti', idp.issuer, decodeJwt(token).jti]))
           .digest('base64url')

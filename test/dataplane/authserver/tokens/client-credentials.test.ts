@@ -20,26 +20,26 @@ import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const OTHER = 'https://other.example/mcp'
 const hmac = secret(randomBytes(32).toString('base64url'))
 const secrets = { job: secret(randomUUID()), other: secret(randomUUID()) }
 const keys = { robot: await generateKeyPair('ES256', { extractable: true }), far: await generateKeyPair('EdDSA') }
-const setOf = async (name: keyof typeof keys) => ({
+const buildKeySet = async (name: keyof typeof keys) => ({
   keys: [{ ...(await exportJWK(keys[name].publicKey)), kid: name }],
 })
 
@@ -52,7 +52,7 @@ let replica: GatewayUnderTest
 let grants: NonNullable<AuthServerConfig['inboundGrants']>
 const host = createServer((request, response) => {
   const more = request.url === '/bundle' ? { kid: 'svid', use: 'jwt-svid' } : {}
-  setOf('far')
+  buildKeySet('far')
     .then(({ keys: [key] }) => ({ keys: [{ ...key, ...more }] }))
     .then((set) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(set)))
     .catch(() => response.destroy())
@@ -72,13 +72,13 @@ test.before(async () => {
     await writeFile(join(folder, 'hmac'), hmac)
     await writeFile(join(folder, 'job'), `${secrets.job}\n`)
     await writeFile(join(folder, 'other'), secrets.other)
-    await writeFile(join(folder, 'robot.json'), JSON.stringify(await setOf('robot')))
+    await writeFile(join(folder, 'robot.json'), JSON.stringify(await buildKeySet('robot')))
   }
   const storage = { type: 'redis' as const, redis: { addresses: [redis.address] } }
   const jwksUrl = `http://127.0.0.1:${(host.address() as AddressInfo).port}/keys`
   server = await startAuthServer({
     authServer: { hmacSecretFiles: ['hmac'], storage, allowedAudiences: [OTHER] },
-    gateway: { backends: [{ name: 'b', url: raw.url }, injecting('c', raw.url, 'corp')] },
+    gateway: { backends: [{ name: 'b', url: raw.url }, buildInjectingBackend('c', raw.url, 'corp')] },
     prepare,
   })
   const { resource } = server
@@ -123,7 +123,7 @@ async function use(gateway: Partial<GatewayConfig>, authServer: Partial<AuthServ
   await eventually('it is in force', async () => (await server.gateway.status()).config !== before)
 }
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 const GRANT = { grant_type: 'client_credentials' }
 const basic = (id: string, password: string) => ({
   authorization: `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(password)}`).toString('base64')}`,
@@ -135,7 +135,14 @@ const askAs = (id: 'job' | 'other', fields: Record<string, string> = {}) =>
 
 /** Returns an assertion of a client with a key. */
 async function proof(name: keyof typeof keys, claims: Record<string, unknown> = {}) {
-  const usual = { iss: name, sub: name, aud: server.issuer, jti: randomUUID(), iat: now(), exp: now() + 300 }
+  const usual = {
+    iss: name,
+    sub: name,
+    aud: server.issuer,
+    jti: randomUUID(),
+    iat: nowInSeconds(),
+    exp: nowInSeconds() + 300,
+  }
   const alg = name === 'robot' ? 'ES256' : 'EdDSA'
   const jwt = new SignJWT({ ...usual, ...claims }).setProtectedHeader({ alg, kid: name })
   return { client_assertion: secret(await jwt.sign(keys[name].privateKey)), client_assertion_type: TYPE }
@@ -157,7 +164,7 @@ test('a client gets a token by Basic, in the form and by its key, wherever its k
   for (const [index, response] of answers.entries()) {
     assert.is(response.status, 200, String(index))
     assert.is(response.headers.get('cache-control'), 'no-store')
-    const tokens = await tokensOf(response)
+    const tokens = await readTokens(response)
     assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'scope', 'token_type'])
     const id = ['job', 'job', 'robot', 'far'][index] as string
     const claims = decodeJwt(tokens.access_token)
@@ -226,7 +233,7 @@ test('clients of the SDK get tokens and call tools, by secret, by key and by an 
     ] as const) {
       const client = new Client({ name: 'machine', version: '1' })
       await client.connect(new StreamableHTTPClientTransport(new URL(server.gateway.url), { authProvider }))
-      const { access_token: token } = given(authProvider.tokens())
+      const { access_token: token } = unwrap(authProvider.tokens())
       assert.is(decodeJwt(secret(token)).sub, subject)
       const { tools } = await client.listTools()
       assert.ok(tools.some(({ name }) => name === 'b_t'))
@@ -281,7 +288,7 @@ test('each mistake gets its error code and no token', async () => {
   const registered = await TestClient.register(server.issuer)
   assert.is(await refusal(ask({ client_id: registered.id })), '400 unauthorized_client')
   assert.is(((await (await askAs('other', { resource: OTHER })).json()) as { scope: string }).scope, 'tools:call')
-  const bare = await tokensOf(await ask({}, basic('bare', secrets.other)))
+  const bare = await readTokens(await ask({}, basic('bare', secrets.other)))
   assert.equal([bare.scope, decodeJwt(bare.access_token)['scope']], [undefined, ''])
 })
 
@@ -294,18 +301,18 @@ test('no login is possible for a machine client', async () => {
 
 test('a client’s assertion works once, at whichever replica', async () => {
   await use({})
-  const given = await proof('robot')
+  const assertion = await proof('robot')
   const bases = [server.gateway.base, replica.base]
-  const all = await Promise.all(Array.from({ length: 10 }, (_, index) => ask(given, {}, bases[index % 2])))
+  const all = await Promise.all(Array.from({ length: 10 }, (_, index) => ask(assertion, {}, bases[index % 2])))
   assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(9).fill(401)])
-  for (const one of all) if (one.status === 200) await tokensOf(one)
-  assert.is(await refusal(ask(given, {}, replica.base)), '401 invalid_client')
+  for (const one of all) if (one.status === 200) await readTokens(one)
+  assert.is(await refusal(ask(assertion, {}, replica.base)), '401 invalid_client')
 })
 
 test('policies see the client as the subject, which no person can have', async () => {
   const rule = 'permit(principal == Client::"client#job", action, resource);'
   await use({ authz: { policies: [rule] } })
-  const machine = (await tokensOf(await askAs('job'))).access_token
+  const machine = (await readTokens(await askAs('job'))).access_token
   assert.is((await call(machine)).status, 200)
   const client = await TestClient.register(server.issuer)
   for (const user of ['client#job', 'job']) {
@@ -326,14 +333,14 @@ test('policies see the client as the subject, which no person can have', async (
 
 test('policies see the groups of the configuration', async () => {
   await use({ authz: { policies: ['permit(principal in Group::"machines", action, resource);'] } })
-  assert.is((await call((await tokensOf(await askAs('job'))).access_token)).status, 200)
-  assert.is((await call((await tokensOf(await ask(await proof('robot')))).access_token)).status, 403)
+  assert.is((await call((await readTokens(await askAs('job'))).access_token)).status, 200)
+  assert.is((await call((await readTokens(await ask(await proof('robot')))).access_token)).status, 403)
 })
 
 test('if a backend needs the token of a login, a machine gets a clear error and nothing is sent', async () => {
   await use({})
   const before = calls
-  const { access_token: token } = await tokensOf(await askAs('job'))
+  const { access_token: token } = await readTokens(await askAs('job'))
   const { status, json, text } = await call(token, 'c_t')
   assert.is(calls, before)
   assert.ok(status >= 400 || json?.error !== undefined || json?.result?.isError === true, text)
@@ -343,25 +350,29 @@ test('if a backend needs the token of a login, a machine gets a clear error and 
 
 test('a client revokes and introspects its token; when the client is gone, so is the token', async () => {
   await use({})
-  const one = (await tokensOf(await askAs('job'))).access_token
-  const two = (await tokensOf(await askAs('job'))).access_token
+  const one = (await readTokens(await askAs('job'))).access_token
+  const two = (await readTokens(await askAs('job'))).access_token
   const credentials = { client_id: 'job', client_secret: secrets.job }
   const client = new TestClient(server.issuer, 'job')
-  const introspected = async (token: string) =>
+  const introspect = async (token: string) =>
     (await (await client.post('introspect', { token, ...credentials })).json()) as Record<string, unknown>
-  assert.is((await introspected(one))['sub'], 'client#job')
+  assert.is((await introspect(one))['sub'], 'client#job')
   const foreign = { token: one, client_id: 'other', client_secret: secrets.other }
   assert.is(await refusal(client.post('revoke', foreign)), '400 invalid_grant')
   assert.is((await client.post('revoke', { token: one, ...credentials })).status, 200)
-  assert.equal(await introspected(one), { active: false })
+  assert.equal(await introspect(one), { active: false })
   assert.is((await call(one)).status, 401)
   assert.is((await call(two)).status, 200)
   const clients = grants.clientCredentials?.clients.filter(({ clientId }) => clientId !== 'job') ?? []
   await use({}, { inboundGrants: { clientCredentials: { clients } } })
   assert.is(await refusal(askAs('job')), '401 invalid_client')
   assert.is((await call(two)).status, 401)
-  const asked = await client.post('introspect', { token: two, client_id: 'other', client_secret: secrets.other })
-  assert.equal(await asked.json(), { active: false })
+  const introspection = await client.post('introspect', {
+    token: two,
+    client_id: 'other',
+    client_secret: secrets.other,
+  })
+  assert.equal(await introspection.json(), { active: false })
 })
 
 test('secrets and keys are read again when their files change', async () => {
@@ -371,20 +382,20 @@ test('secrets and keys are read again when their files change', async () => {
     await rename(join(server.gateway.directory, `${name}.new`), join(server.gateway.directory, name))
   }
   const fresh = secret(randomUUID())
-  const statusOf = async (password: string) => (await ask({}, basic('job', password))).status
+  const readStatus = async (password: string) => (await ask({}, basic('job', password))).status
   await write('job', fresh)
-  await eventually('the new secret', async () => (await statusOf(fresh)) === 200)
-  assert.is(await statusOf(secrets.job), 401)
+  await eventually('the new secret', async () => (await readStatus(fresh)) === 200)
+  assert.is(await readStatus(secrets.job), 401)
   for (const text of ['', '{', '{"keys":[]}', '{"keys":[{"kty":"oct","k":"AAAA"}]}']) {
     await write('robot.json', text)
     await eventually('the file', async () => (await ask(await proof('robot'))).status === 503)
   }
   await write('robot.json', JSON.stringify({ keys: [{ ...(await exportJWK(keys.far.publicKey)), kid: 'robot' }] }))
   await eventually('other keys', async () => (await ask(await proof('robot'))).status === 401)
-  await write('robot.json', JSON.stringify(await setOf('robot')))
+  await write('robot.json', JSON.stringify(await buildKeySet('robot')))
   await eventually('the keys', async () => (await ask(await proof('robot'))).status === 200)
   await write('job', secrets.job)
-  await eventually('the secret', async () => (await statusOf(secrets.job)) === 200)
+  await eventually('the secret', async () => (await readStatus(secrets.job)) === 200)
 })
 
 const SPIFFE = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
@@ -395,7 +406,7 @@ async function svid(
   claims: object = {},
   { key = keys.robot.privateKey, kid = 'robot', typ = 'JWT' } = {},
 ) {
-  const jwt = new SignJWT({ sub, aud: [server.issuer], exp: now() + 300, ...claims } as JWTPayload)
+  const jwt = new SignJWT({ sub, aud: [server.issuer], exp: nowInSeconds() + 300, ...claims } as JWTPayload)
   return secret(await jwt.setProtectedHeader({ alg: 'ES256', kid, typ }).sign(key))
 }
 const withSvid = async (text: string, fields: Record<string, string> = {}, base?: string) =>
@@ -439,26 +450,26 @@ test('a SPIFFE workload gets tokens by its SVID repeatedly; other SVIDs are refu
       },
     },
   )
-  const subjectOf = async (response: Response) => decodeJwt((await tokensOf(response)).access_token).sub
+  const readSubject = async (response: Response) => decodeJwt((await readTokens(response)).access_token).sub
   const two = await svid('spiffe://near.example/ns/a/two')
-  for (let count = 0; count < 3; count++) assert.is(await subjectOf(await withSvid(two)), 'client#team-a')
-  assert.is(await subjectOf(await ask({ client_assertion: two, client_assertion_type: TYPE })), 'client#team-a')
-  assert.is(await subjectOf(await withSvid(two, { client_id: 'team-a' })), 'client#team-a')
-  assert.is(await subjectOf(await withSvid(two, { client_id: 'spiffe://near.example/ns/a/two' })), 'client#team-a')
+  for (let count = 0; count < 3; count++) assert.is(await readSubject(await withSvid(two)), 'client#team-a')
+  assert.is(await readSubject(await ask({ client_assertion: two, client_assertion_type: TYPE })), 'client#team-a')
+  assert.is(await readSubject(await withSvid(two, { client_id: 'team-a' })), 'client#team-a')
+  assert.is(await readSubject(await withSvid(two, { client_id: 'spiffe://near.example/ns/a/two' })), 'client#team-a')
   const one = await svid('spiffe://near.example/ns/a/one', { iss: 'https://spire.example' })
-  assert.is(await subjectOf(await withSvid(one)), 'client#one')
-  assert.is(await subjectOf(await withSvid(one, { client_id: 'team-a' })), 'client#team-a')
-  const far = async (sub = 'spiffe://far.example/job', more = {}) =>
+  assert.is(await readSubject(await withSvid(one)), 'client#one')
+  assert.is(await readSubject(await withSvid(one, { client_id: 'team-a' })), 'client#team-a')
+  const mintFar = async (sub = 'spiffe://far.example/job', more = {}) =>
     secret(
-      await new SignJWT({ sub, aud: server.issuer, exp: now() + 300, ...more })
+      await new SignJWT({ sub, aud: server.issuer, exp: nowInSeconds() + 300, ...more })
         .setProtectedHeader({ alg: 'EdDSA', kid: 'svid' })
         .sign(keys.far.privateKey),
     )
-  const token = (await tokensOf(await withSvid(await far()))).access_token
+  const token = (await readTokens(await withSvid(await mintFar()))).access_token
   assert.is((await call(token)).status, 200)
   const UNKNOWN = '401 invalid_client'
   for (const [what, text] of Object.entries({
-    'the same path in another domain': await far('spiffe://far.example/ns/a/two'),
+    'the same path in another domain': await mintFar('spiffe://far.example/ns/a/two'),
     'the same path in a domain of nobody': await svid('spiffe://else.example/ns/a/two'),
     'a domain whose keys are others': await svid('spiffe://far.example/job'),
     'another path': await svid('spiffe://near.example/ns/b/two'),
@@ -471,8 +482,8 @@ test('a SPIFFE workload gets tokens by its SVID repeatedly; other SVIDs are refu
     'this and another server': await svid('spiffe://near.example/ns/a/two', { aud: [server.issuer, 'x'] }),
     'no server': await svid('spiffe://near.example/ns/a/two', { aud: undefined }),
     'no end': await svid('spiffe://near.example/ns/a/two', { exp: undefined }),
-    'its end': await svid('spiffe://near.example/ns/a/two', { exp: now() - 60 }),
-    'two hours': await svid('spiffe://near.example/ns/a/two', { exp: now() + 7200 }),
+    'its end': await svid('spiffe://near.example/ns/a/two', { exp: nowInSeconds() - 60 }),
+    'two hours': await svid('spiffe://near.example/ns/a/two', { exp: nowInSeconds() + 7200 }),
     'another key': await svid(
       'spiffe://near.example/ns/a/two',
       {},

@@ -6,13 +6,13 @@ import { createGrants, type Grants } from '../../../../dataplane/authserver/prov
 import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 const TTL = { ttlMs: 60_000 }
 const set = { owner: 'us', subject: 'alice', accessToken: 'a' }
 
 async function loggedIn() {
-  const { log } = keptLog()
+  const { log } = recordLog()
   const [store, tokens] = [createMemoryStore(), createMemoryTokenStore()]
   const carried = new CarriedTokens({ tokens, keepS: 60, log: () => log })
   const revocations = new Revocations(store, 60, log)
@@ -45,18 +45,19 @@ test('tokens that another login has stored since then stay', async () => {
 })
 
 const grant = (clientId: string) => ({ accountId: 'us', clientId })
-const idsOf = async ({ ofUser }: Pick<Grants, 'ofUser'>, subject = 'us') => (await ofUser(subject)).map(({ id }) => id)
+const listIds = async ({ ofUser }: Pick<Grants, 'ofUser'>, subject = 'us') =>
+  (await ofUser(subject)).map(({ id }) => id)
 
 test('a user’s grants are listed by last use until they expire', async () => {
   const { grants, close } = await loggedIn()
   for (const id of ['one', 'two', 'three']) await grants.keep(id, grant(id))
   await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
-  assert.equal(await idsOf(grants), ['three', 'two', 'one'])
+  assert.equal(await listIds(grants), ['three', 'two', 'one'])
   await grants.renew('one', 'us')
-  assert.equal(await idsOf(grants), ['one', 'three', 'two'])
+  assert.equal(await listIds(grants), ['one', 'three', 'two'])
   await grants.end('three')
-  assert.equal(await idsOf(grants), ['one', 'two'])
-  assert.equal(await idsOf(grants, 'them'), ['theirs'])
+  assert.equal(await listIds(grants), ['one', 'two'])
+  assert.equal(await listIds(grants, 'them'), ['theirs'])
   const [found] = await grants.ofUser('us')
   assert.equal(found?.payload, grant('one'))
   assert.ok(Math.abs((found?.endsAt ?? 0) - Date.now() - 60_000) < 30_000)
@@ -66,19 +67,19 @@ test('a user’s grants are listed by last use until they expire', async () => {
 test('a process that is killed in the middle leaves no grant that its user can’t see', async () => {
   const { grants, store, close } = await loggedIn()
   const { set, addMember, delete: remove } = store
-  const away = () => Promise.reject(new Error('killed'))
-  Object.assign(store, { addMember: away })
-  assert.ok(await failed(grants.keep('unlisted', grant('x'))))
+  const rejectKilled = () => Promise.reject(new Error('killed'))
+  Object.assign(store, { addMember: rejectKilled })
+  assert.ok(await catchError(grants.keep('unlisted', grant('x'))))
   assert.is(await grants.find('unlisted'), undefined)
-  Object.assign(store, { addMember, set: away })
-  assert.ok(await failed(grants.keep('unwritten', grant('x'))))
+  Object.assign(store, { addMember, set: rejectKilled })
+  assert.ok(await catchError(grants.keep('unwritten', grant('x'))))
   Object.assign(store, { set })
-  assert.equal(await idsOf(grants), [])
+  assert.equal(await listIds(grants), [])
   // An ended grant that is still a member is shown to nobody and can be ended again.
   await grants.keep('ended', grant('x'))
-  Object.assign(store, { removeMember: away })
-  assert.ok(await failed(grants.end('ended')))
-  assert.equal(await idsOf(grants), [])
+  Object.assign(store, { removeMember: rejectKilled })
+  assert.ok(await catchError(grants.end('ended')))
+  assert.equal(await listIds(grants), [])
   Object.assign(store, { delete: remove })
   close()
 })
@@ -101,7 +102,7 @@ test('revoking everything of a user ends unlisted logins and tokens without a lo
   await grants.keep('later', { ...before, iat: after })
   assert.ok(await grants.find('later'))
   // The last end counts, even if the ends are read in another order.
-  const { log } = keptLog()
+  const { log } = recordLog()
   await store.revoke('before:us:5', 60)
   const late = new Revocations(store, 60, log)
   await late.ready()
@@ -121,7 +122,7 @@ test('a token that is older than tokens may become by now has ended: its revocat
 
 test('everything of a user stays ended although the configuration has made logins shorter', async () => {
   let later = 0
-  const { log } = keptLog()
+  const { log } = recordLog()
   const store = createMemoryStore({ now: () => Date.now() + later })
   const revocations = new Revocations(store, 60, log)
   const at = (ttlS: number) =>
@@ -140,11 +141,11 @@ test('a user’s list that names another user’s grant does not show it', async
   const { grants, store, close } = await loggedIn()
   await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
   await store.addMember('user', 'us', 'theirs', 60)
-  assert.equal(await idsOf(grants), [])
+  assert.equal(await listIds(grants), [])
   close()
 })
 
-const failed = (pending: Promise<unknown>) =>
+const catchError = (pending: Promise<unknown>) =>
   pending.then(
     () => false,
     () => true,

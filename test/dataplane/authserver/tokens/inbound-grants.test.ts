@@ -10,10 +10,10 @@ import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.
 import { secret } from '../../../secrets/watch.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
 import {
@@ -95,9 +95,9 @@ test.after(async () => {
   await Promise.all([server.close(), front.close(), authority.remove(), idp.close(), quiet.close(), shared.close()])
 })
 
-const now = () => Math.floor(Date.now() / 1000)
+const nowInSeconds = () => Math.floor(Date.now() / 1000)
 const mint = (claims: object = {}, options: MintOptions = {}) =>
-  idp.mint({ sub: 'ci', aud: server.issuer, exp: now() + 100, ...claims }, options)
+  idp.mint({ sub: 'ci', aud: server.issuer, exp: nowInSeconds() + 100, ...claims }, options)
 const redeem = (assertion: string) => agent.post('token', { grant_type: BEARER, assertion })
 const exchange = (token: string) =>
   agent.token({
@@ -108,7 +108,7 @@ const exchange = (token: string) =>
   })
 
 test('a policy of the grant lets an assertion be redeemed, by keys behind a private authority', async () => {
-  const { access_token } = await tokensOf(await redeem(await mint()))
+  const { access_token } = await readTokens(await redeem(await mint()))
   assert.is(decodeJwt(access_token).sub, `${idp.issuer}#ci`)
   assert.is((await redeem(await mint({ aud: LISTED }))).status, 200)
   assert.is(await refusal(redeem(await quiet.mint({ sub: 'ci', aud: server.issuer }))), '400 invalid_grant')
@@ -117,7 +117,7 @@ test('a policy of the grant lets an assertion be redeemed, by keys behind a priv
 
 test('maxAssertionAge bounds both the age and the life of an assertion, and the token endpoint is no audience', async () => {
   // The widely used operator bounds `exp - iat`; a grant that names its issuer here bounds only the age.
-  const iat = now()
+  const iat = nowInSeconds()
   assert.is(await refusal(redeem(await mint({ iat, exp: iat + 121 }))), '400 invalid_grant')
   assert.is((await redeem(await mint({ iat, exp: iat + 120 }))).status, 200)
   assert.is(await refusal(redeem(await mint({ iat: iat - 151, exp: iat - 31 }))), '400 invalid_grant')
@@ -125,7 +125,7 @@ test('maxAssertionAge bounds both the age and the life of an assertion, and the 
 })
 
 test('a policy of the grant lets a client exchange a token, and an issuer without one has no part in it', async () => {
-  const { access_token } = await tokensOf(await exchange(await mint({ aud: LISTED })))
+  const { access_token } = await readTokens(await exchange(await mint({ aud: LISTED })))
   assert.equal(decodeJwt(access_token)['act'], { iss: server.issuer, sub: 'agent' })
   assert.is(await refusal(exchange(await mint())), '400 invalid_request')
   assert.is(await refusal(exchange(await quiet.mint({ aud: server.issuer }))), '400 invalid_request')
@@ -133,11 +133,11 @@ test('a policy of the grant lets a client exchange a token, and an issuer withou
 })
 
 test('the tenant is a part of a person’s identity in token exchange too', async () => {
-  const of = (claims: object) => shared.mint({ sub: 'anna', aud: LISTED, ...claims })
-  const { access_token } = await tokensOf(await exchange(await of({ tid: 't1' })))
+  const mintFor = (claims: object) => shared.mint({ sub: 'anna', aud: LISTED, ...claims })
+  const { access_token } = await readTokens(await exchange(await mintFor({ tid: 't1' })))
   assert.is(decodeJwt(access_token).sub, `${shared.issuer}#t1#anna`)
   for (const claims of [{}, { tid: 't2' }, { tid: ['t1'] }, { sub: 't1#anna' }])
-    assert.is(await refusal(exchange(await of(claims))), '400 invalid_request', JSON.stringify(claims))
+    assert.is(await refusal(exchange(await mintFor(claims))), '400 invalid_request', JSON.stringify(claims))
 })
 
 test('without login providers the metadata offers no login, and the pages say so', async () => {
@@ -150,8 +150,8 @@ test('without login providers the metadata offers no login, and the pages say so
   for (const name of ['response_modes_supported', 'code_challenge_methods_supported'])
     assert.not(name in metadata, name)
   assert.not.match(JSON.stringify(metadata), new RegExp(idp.issuer))
-  const asked = new URLSearchParams({ response_type: 'code', client_id: 'agent', redirect_uri: 'http://127.0.0.1/c' })
-  for (const path of [`authorize?${asked}`, `login?${asked}`, 'authorize', 'account', 'sessions']) {
+  const query = new URLSearchParams({ response_type: 'code', client_id: 'agent', redirect_uri: 'http://127.0.0.1/c' })
+  for (const path of [`authorize?${query}`, `login?${query}`, 'authorize', 'account', 'sessions']) {
     const page = await fetch(`${server.issuer}/oauth/${path}`, { redirect: 'manual' })
     assert.is(page.status, 400, path)
     assert.match(await page.text(), /Nobody logs in here/)

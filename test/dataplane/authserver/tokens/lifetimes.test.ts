@@ -8,14 +8,14 @@ import { secret } from '../../../secrets/watch.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import type { UserAgent } from '../../../support/identity/user-agent.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
-import { asked } from '../../../support/network/redis-sets.ts'
+import { withClient } from '../../../support/network/redis-sets.ts'
 
 const [ACCESS_S, REFRESH_S, CODE_S] = [60, 3600, 300]
 const LOGIN_S = 600
@@ -50,7 +50,7 @@ let redis: RedisServer
 let server: AuthServerUnderTest
 let client: TestClient
 /** A client and its value in Redis: a network may register few clients at a time. */
-let registered: { readonly id: string; readonly kept: readonly [string, string] }
+let registered: { readonly id: string; readonly stored: readonly [string, string] }
 
 test.before(async () => {
   redis = await startRedis()
@@ -69,21 +69,21 @@ test.before(async () => {
     prepare: (directory) => writeFile(join(directory, 'hmac'), hmac),
   })
   const { id } = await TestClient.register(server.issuer, { redirect_uris: [REDIRECT, AWAY.redirect_uri] })
-  assert.equal(await keptKinds(), ['newClient'])
+  assert.equal(await listKinds(), ['newClient'])
   await new TestClient(server.issuer, id).login()
-  const kept = await asked(redis, async (commands) => {
+  const found = await withClient(redis, async (commands) => {
     // A second key names the first user of it.
     const [key = '', ...others] = (await commands.keys('*lient:*')).filter((name) => !/:(first|share):/.test(name))
-    assert.is(kindOf(key), 'client')
+    assert.is(readKind(key), 'client')
     assert.equal(others, [], 'it is new no more')
     assert.ok((await commands.ttl(key)) > (LONGEST_S['client'] as number) - 60)
     return [key, (await commands.get(key)) ?? ''] as const
   })
-  registered = { id, kept }
+  registered = { id, stored: found }
 })
 test.before.each(async () => {
-  const [key, record] = registered.kept
-  await asked(redis, async (commands) => {
+  const [key, record] = registered.stored
+  await withClient(redis, async (commands) => {
     await commands.flushall()
     await commands.set(key, record, 'EX', LONGEST_S['client'] as number)
   })
@@ -95,18 +95,18 @@ test.after(async () => {
 })
 
 /** Returns the kind of a key, or of the records that a share counts. */
-const kindOf = (key: string) => /\}:(?:as:)?(?:share:)?(\w+)/.exec(key)?.[1] ?? key
+const readKind = (key: string) => /\}:(?:as:)?(?:share:)?(\w+)/.exec(key)?.[1] ?? key
 
 /** Returns whether a key counts the share of a user, issuer or network. */
 const isShare = (key: string) => /[:-]share:/.test(key)
 
 /** Returns the remaining lifetimes of all keys in milliseconds; throws if a key has none, or a longer one than documented. */
 const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
-  asked(redis, async (commands) => {
+  withClient(redis, async (commands) => {
     const found = new Map<string, number>()
     for (const key of await commands.keys('*')) {
       const ttl = await commands.pttl(key)
-      const longest = LONGEST_S[kindOf(key)]
+      const longest = LONGEST_S[readKind(key)]
       // It expired after it was listed.
       if (ttl === -2) continue
       if (ttl < 0) throw new Error(`${key} never ends`)
@@ -117,17 +117,17 @@ const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
     return found
   })
 
-const keptKinds = async () => [...new Set([...(await lifetimes()).keys()].map(kindOf))].sort()
+const listKinds = async () => [...new Set([...(await lifetimes()).keys()].map(readKind))].sort()
 
 /** Moves Redis forward in time: shortens the lifetimes of all keys, and deletes those that expire. */
-async function later(seconds: number): Promise<readonly string[]> {
+async function listKindsAfter(seconds: number): Promise<readonly string[]> {
   const found = await lifetimes()
-  await asked(redis, async (commands) => {
+  await withClient(redis, async (commands) => {
     for (const [key, ttl] of found)
       if (ttl <= seconds * 1000) await commands.del(key)
       else await commands.pexpire(key, ttl - Math.round(seconds * 1000))
   })
-  return keptKinds()
+  return listKinds()
 }
 
 const follow = (agent: UserAgent, url: string, part: string) => agent.follow(url, (at) => at.includes(part))
@@ -158,15 +158,15 @@ const ABANDONED: Readonly<Record<string, { leave(): Promise<unknown>; left: read
 for (const [where, { leave, left }] of Object.entries(ABANDONED))
   test(`a login that is abandoned ${where} leaves nothing once it has expired`, async () => {
     await leave()
-    assert.equal(await keptKinds(), ['client', ...left].sort())
-    assert.equal(await later(LOGIN_S + MARGIN_S + 1), ['client'])
-    assert.equal(await later(30 * DAY_S), [])
+    assert.equal(await listKinds(), ['client', ...left].sort())
+    assert.equal(await listKindsAfter(LOGIN_S + MARGIN_S + 1), ['client'])
+    assert.equal(await listKindsAfter(30 * DAY_S), [])
   })
 
 test('a code that is never redeemed leaves nothing once its tokens would have expired', async () => {
   await client.authorize(AWAY)
-  assert.ok((await keptKinds()).includes('grant'))
-  const left = await later(LOGIN_S + MARGIN_S + 1)
+  assert.ok((await listKinds()).includes('grant'))
+  const left = await listKindsAfter(LOGIN_S + MARGIN_S + 1)
   // A later login of the user may need the refresh tokens that providers issued for this one.
   assert.equal(left, ['client', 'consent', 'upstream'])
   const keys = [...(await lifetimes()).keys()]
@@ -174,45 +174,45 @@ test('a code that is never redeemed leaves nothing once its tokens would have ex
   assert.is(keys.filter((key) => !isShare(key)).length, 5)
   // A list and its byte count, for the user's consents and for the providers' tokens.
   assert.is(keys.filter(isShare).length, 4)
-  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
-  assert.equal(await later(30 * DAY_S), [])
+  assert.equal(await listKindsAfter(CODE_S + REFRESH_S), ['client', 'consent'])
+  assert.equal(await listKindsAfter(30 * DAY_S), [])
 })
 
 test('tokens that are minted, refreshed and revoked leave no key behind', async () => {
   const code = (await client.authorize(AWAY)).get('code') as string
-  const first = await tokensOf(await client.exchange(code, AWAY))
+  const first = await readTokens(await client.exchange(code, AWAY))
   await lifetimes()
-  const second = await tokensOf(await client.refresh(first.refresh_token))
+  const second = await readTokens(await client.refresh(first.refresh_token))
   assert.is((await client.post('revoke', { token: second.refresh_token, client_id: client.id })).status, 200)
   // Grant, refresh token and the providers' tokens of this login are gone; only those of the next login stay.
   const passing = ['rotated', 'rotating']
   assert.equal(
-    (await keptKinds()).filter((kind) => !passing.includes(kind)),
+    (await listKinds()).filter((kind) => !passing.includes(kind)),
     ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'],
   )
-  const ofProviders = [...(await lifetimes()).keys()].filter((key) => kindOf(key) === 'upstream' && !isShare(key))
+  const ofProviders = [...(await lifetimes()).keys()].filter((key) => readKind(key) === 'upstream' && !isShare(key))
   assert.is(ofProviders.length, 1)
   assert.is(await refusal(client.refresh(second.refresh_token)), '400 invalid_grant')
-  assert.equal(await later(11), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
-  assert.equal(await later(CODE_S + MARGIN_S), ['client', 'consent', 'revoked', 'upstream'])
-  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
-  assert.equal(await later(DAY_S + 3600), ['client', 'consent'])
-  assert.equal(await later(30 * DAY_S), [])
+  assert.equal(await listKindsAfter(11), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
+  assert.equal(await listKindsAfter(CODE_S + MARGIN_S), ['client', 'consent', 'revoked', 'upstream'])
+  assert.equal(await listKindsAfter(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
+  assert.equal(await listKindsAfter(DAY_S + 3600), ['client', 'consent'])
+  assert.equal(await listKindsAfter(30 * DAY_S), [])
 })
 
 test('unused tokens leave no key behind either', async () => {
   const { refresh_token: token } = await client.login(AWAY)
-  await tokensOf(await client.refresh(token))
-  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
-  assert.equal(await later(30 * DAY_S), [])
+  await readTokens(await client.refresh(token))
+  assert.equal(await listKindsAfter(CODE_S + REFRESH_S), ['client', 'consent'])
+  assert.equal(await listKindsAfter(30 * DAY_S), [])
 })
 
 test('a code that is used twice leaves no key of its tokens', async () => {
   const code = (await client.authorize(AWAY)).get('code') as string
-  await tokensOf(await client.exchange(code, AWAY))
+  await readTokens(await client.exchange(code, AWAY))
   assert.is(await refusal(client.exchange(code, AWAY)), '400 invalid_grant')
-  assert.equal(await keptKinds(), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
-  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
+  assert.equal(await listKinds(), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
+  assert.equal(await listKindsAfter(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
 })
 
 test.run()

@@ -5,18 +5,18 @@ import * as assert from 'uvu/assert'
 import { deriveSubject } from '../../../../dataplane/authserver/provider/subject.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { openLink } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
-import { consentOf, UserAgent } from '../../../support/identity/user-agent.ts'
+import { parseConsent, UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { SessionsPage } from '../sessions/pages.ts'
 
@@ -87,32 +87,32 @@ const redeem = async (provider: LoginProvider, claims: Record<string, unknown>, 
     assertion: await provider.mint({ aud: server.issuer, client_id: agent.id, ...claims }, typ),
     resource: server.resource,
   })
-const byAssertion = async (...asked: Parameters<typeof redeem>) => (await tokensOf(await redeem(...asked))).access_token
-const subOf = (token: string) => decodeJwt(token).sub ?? ''
+const byAssertion = async (...args: Parameters<typeof redeem>) => (await readTokens(await redeem(...args))).access_token
+const readSubject = (token: string) => decodeJwt(token).sub ?? ''
 
 test('a login and assertions of both kinds name one person, whom policies know as one principal', async () => {
   const login = await byLogin(corp, 'alice')
   const tokens = [login, await byAssertion(corp, { sub: 'alice' }), await byAssertion(corp, { sub: 'alice' }, 'JWT')]
-  assert.is(new Set(tokens.map(subOf)).size, 1)
-  const policies = [`permit(principal == Client::"${subOf(login)}", action, resource);`]
+  assert.is(new Set(tokens.map(readSubject)).size, 1)
+  const policies = [`permit(principal == Client::"${readSubject(login)}", action, resource);`]
   await use({ trustedIssuers: [linkedTo('corp', corp)] }, { authz: { policies } })
   const call = async (token: string) =>
     (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, { authorization: `Bearer ${token}` })).json
-  for (const token of tokens) assert.ok((await call(token)).result, subOf(token))
+  for (const token of tokens) assert.ok((await call(token)).result, readSubject(token))
   assert.ok((await call(await byAssertion(corp, { sub: 'bob' }))).error)
   await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
 })
 
 test('an equal e-mail address, the same name elsewhere, and an issuer without a link are other people', async () => {
-  const alice = subOf(await byLogin(corp, 'alice'))
+  const alice = readSubject(await byLogin(corp, 'alice'))
   const email = 'alice@example.com'
-  assert.is.not(subOf(await byAssertion(corp, { sub: 'alice-2', email, email_verified: true })), alice)
-  const elsewhere = subOf(await byAssertion(partner, { sub: 'alice', email, email_verified: true }))
+  assert.is.not(readSubject(await byAssertion(corp, { sub: 'alice-2', email, email_verified: true })), alice)
+  const elsewhere = readSubject(await byAssertion(partner, { sub: 'alice', email, email_verified: true }))
   assert.is(elsewhere, `${partner.issuer}#alice`)
-  assert.is.not(subOf(await byLogin(partner, 'alice')), alice)
+  assert.is.not(readSubject(await byLogin(partner, 'alice')), alice)
   // A name composed of parts can't equal that of another user.
-  assert.is.not(subOf(await byAssertion(corp, { sub: `${corp.issuer}#alice` })), alice)
-  assert.is.not(subOf(await byAssertion(corp, { sub: alice })), alice)
+  assert.is.not(readSubject(await byAssertion(corp, { sub: `${corp.issuer}#alice` })), alice)
+  assert.is.not(readSubject(await byAssertion(corp, { sub: alice })), alice)
   assert.is(alice, deriveSubject(server.issuer, 'corp', corp.issuer, 'alice'))
 })
 
@@ -122,21 +122,21 @@ test('if `sub` differs by client, another claim identifies the person at logins 
     ...(oidcConfig && { oidcConfig: { ...oidcConfig, subjectClaim: 'name' } }),
   }))
   assert.equal(await use({ trustedIssuers: [linkedTo('corp', corp)], upstreamProviders: providers }), [])
-  const login = subOf(await byLogin(corp, 'alice'))
-  assert.is(subOf(await byAssertion(corp, { sub: 'pairwise-1', name: 'Person alice' })), login)
-  assert.is.not(subOf(await byAssertion(corp, { sub: 'alice', name: 'Person bob' })), login)
+  const login = readSubject(await byLogin(corp, 'alice'))
+  assert.is(readSubject(await byAssertion(corp, { sub: 'pairwise-1', name: 'Person alice' })), login)
+  assert.is.not(readSubject(await byAssertion(corp, { sub: 'alice', name: 'Person bob' })), login)
   for (const name of [undefined, '', 'x'.repeat(257), ['Person alice'], { a: 1 }])
     assert.is(await refusal(redeem(corp, { sub: 'alice', name })), '400 invalid_grant')
   await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
 })
 
 test('a token from an assertion is no login: it can’t be refreshed, and its client is not its person', async () => {
-  const answered = await tokensOf(await redeem(corp, { sub: 'alice' }))
+  const answered = await readTokens(await redeem(corp, { sub: 'alice' }))
   assert.is(answered.refresh_token, undefined)
   const assertion = await corp.mint({ aud: server.issuer, sub: 'alice' }, 'JWT')
   const fields = { grant_type: BEARER, assertion, resource: server.resource }
-  const { sub, client_id: id, tsid } = decodeJwt((await tokensOf(await browser.post('token', fields))).access_token)
-  assert.is(sub, subOf(answered.access_token))
+  const { sub, client_id: id, tsid } = decodeJwt((await readTokens(await browser.post('token', fields))).access_token)
+  assert.is(sub, readSubject(answered.access_token))
   assert.is(id, `${corp.issuer}#alice`)
   assert.is(tsid, undefined)
 })
@@ -173,20 +173,20 @@ test('a call by an assertion asks for the person’s key; entered after a login,
     keyConfig: { title: 'Desk', headerName: 'X-Api-Key', valueTemplate: '{key}' },
   }
   const authServer = { trustedIssuers: [linkedTo('corp', corp)], upstreamProviders: [...providers, desk] }
-  assert.equal(await use(authServer as never, { backends: [injecting('hub', raw.url, 'desk')] }), [])
+  assert.equal(await use(authServer as never, { backends: [buildInjectingBackend('hub', raw.url, 'desk')] }), [])
   const call = async (token: string) =>
     JSON.stringify(
       (await postModern(server.gateway.url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` }))
         .json,
     )
-  const asked = await call(await byAssertion(corp, { sub: 'alice' }))
-  const link = /http[^\s"]+\/oauth\/key\?[^\s"\\]+/.exec(asked)?.[0] ?? ''
+  const answer = await call(await byAssertion(corp, { sub: 'alice' }))
+  const link = /http[^\s"]+\/oauth\/key\?[^\s"\\]+/.exec(answer)?.[0] ?? ''
   const enter = async (user: string) => {
     corp.user = user
     const { agent: person } = new TestClient(server.issuer)
     const signIn = await openLink(person, link)
     const choice = await person.post(signIn.form?.action ?? '', { ...signIn.form?.fields, action: 'sign-in' })
-    const { token = '' } = consentOf(await choice.text(), server.issuer) ?? {}
+    const { token = '' } = parseConsent(await choice.text(), server.issuer) ?? {}
     const sent = await person.post(`${server.issuer}/oauth/choose`, { token, provider: 'corp' })
     const { url } = await person.follow(sent.headers.get('location') ?? '', (at) => at.includes('/oauth/key?'))
     const { form } = await openLink(person, url)

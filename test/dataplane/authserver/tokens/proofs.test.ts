@@ -14,11 +14,11 @@ import { modern, post } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
   type Tokens,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { type OddProof, Prover } from '../../../support/identity/prover.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
@@ -92,12 +92,12 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   const tokenUrl = () => `${server.issuer}/oauth/token`
-  const proofOf = (prover: Prover, odd?: OddProof) => prover.prove('POST', tokenUrl(), undefined, odd)
+  const buildProof = (prover: Prover, odd?: OddProof) => prover.prove('POST', tokenUrl(), undefined, odd)
 
   /** Sends a token request as a client, with a proof. */
   async function ask(by: TestClient, fields: Record<string, string>, prover?: Prover, odd?: OddProof) {
     const own = { client_id: by.id, ...(by.secret === undefined ? {} : { client_secret: by.secret }) }
-    return by.post('token', { ...own, ...fields }, prover ? { dpop: await proofOf(prover, odd) } : {})
+    return by.post('token', { ...own, ...fields }, prover ? { dpop: await buildProof(prover, odd) } : {})
   }
   const codeFields = ({ verifier }: TestClient, code: string | null) => ({
     grant_type: 'authorization_code',
@@ -106,7 +106,7 @@ for (const type of ['memory', 'redis'] as const) {
     code_verifier: verifier,
   })
   const refreshFields = (token: string) => ({ grant_type: 'refresh_token', refresh_token: token })
-  const jktOf = (token: string) => (decodeJwt(token)['cnf'] as { jkt: string } | undefined)?.jkt
+  const readThumbprint = (token: string) => (decodeJwt(token)['cnf'] as { jkt: string } | undefined)?.jkt
 
   async function login(
     by: TestClient,
@@ -114,7 +114,7 @@ for (const type of ['memory', 'redis'] as const) {
     redirect = REDIRECT,
   ): Promise<Tokens & { readonly token_type: string }> {
     const code = (await by.authorize({ resource: server.resource, redirect_uri: redirect })).get('code')
-    return tokensOf(await ask(by, { ...codeFields(by, code), redirect_uri: redirect }, prover)) as Promise<
+    return readTokens(await ask(by, { ...codeFields(by, code), redirect_uri: redirect }, prover)) as Promise<
       Tokens & { token_type: string }
     >
   }
@@ -147,14 +147,14 @@ for (const type of ['memory', 'redis'] as const) {
     const first = await login(client, key)
     for (const prover of [thief, undefined])
       assert.is(await refusal(ask(client, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
-    const second = await tokensOf(await ask(client, refreshFields(first.refresh_token), key))
-    assert.is(jktOf(second.access_token), key.jkt)
-    const again = await tokensOf(await ask(client, refreshFields(first.refresh_token), key))
+    const second = await readTokens(await ask(client, refreshFields(first.refresh_token), key))
+    assert.is(readThumbprint(second.access_token), key.jkt)
+    const again = await readTokens(await ask(client, refreshFields(first.refresh_token), key))
     assert.is(again.refresh_token, second.refresh_token)
     for (const prover of [thief, undefined])
       assert.is(await refusal(ask(client, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
-    const third = await tokensOf(await ask(client, refreshFields(second.refresh_token), key))
-    assert.is(jktOf(third.access_token), key.jkt)
+    const third = await readTokens(await ask(client, refreshFields(second.refresh_token), key))
+    assert.is(readThumbprint(third.access_token), key.jkt)
   })
 
   test('a refresh token of a confidential client is not bound: its token is bound to the key of each request', async () => {
@@ -164,29 +164,29 @@ for (const type of ['memory', 'redis'] as const) {
     })
     assert.ok(confidential.secret)
     const first = await login(confidential, key, HTTPS)
-    const second = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
-    assert.is(jktOf(second.access_token), thief.jkt)
+    const second = await readTokens(await ask(confidential, refreshFields(first.refresh_token), thief))
+    assert.is(readThumbprint(second.access_token), thief.jkt)
     // The answer is for the key that asked. With another key the token counts as used, and the login stays valid.
     for (const prover of [key, undefined])
       assert.is(await refusal(ask(confidential, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
-    const again = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
+    const again = await readTokens(await ask(confidential, refreshFields(first.refresh_token), thief))
     assert.is(again.refresh_token, second.refresh_token)
-    const third = await tokensOf(await ask(confidential, refreshFields(second.refresh_token)))
-    assert.is(jktOf(third.access_token), undefined)
+    const third = await readTokens(await ask(confidential, refreshFields(second.refresh_token)))
+    assert.is(readThumbprint(third.access_token), undefined)
     const racing = await Promise.all(
       [key, thief, undefined].map((prover) => ask(confidential, refreshFields(third.refresh_token), prover)),
     )
     assert.equal(racing.map(({ status }) => status).toSorted(), [200, 400, 400])
-    const [won] = await Promise.all(racing.filter(({ ok }) => ok).map(tokensOf))
-    assert.ok((await tokensOf(await ask(confidential, refreshFields(won?.refresh_token ?? '')))).access_token)
+    const [won] = await Promise.all(racing.filter(({ ok }) => ok).map(readTokens))
+    assert.ok((await readTokens(await ask(confidential, refreshFields(won?.refresh_token ?? '')))).access_token)
   })
 
   test('a code with dpop_jkt can be redeemed only with that key, and another key does not use it up', async () => {
     const code = (await client.authorize({ dpop_jkt: key.jkt, resource: server.resource })).get('code')
     for (const prover of [thief, undefined])
       assert.is(await refusal(ask(client, codeFields(client, code), prover)), '400 invalid_grant')
-    const tokens = await tokensOf(await ask(client, codeFields(client, code), key))
-    assert.is(jktOf(tokens.access_token), key.jkt)
+    const tokens = await readTokens(await ask(client, codeFields(client, code), key))
+    assert.is(readThumbprint(tokens.access_token), key.jkt)
     for (const odd of ['x', key.jkt.slice(1), `${key.jkt}=`, '{}'])
       assert.is(
         (await client.authorize({ dpop_jkt: odd, resource: server.resource })).get('error'),
@@ -200,13 +200,13 @@ for (const type of ['memory', 'redis'] as const) {
     const agent = new TestClient(server.issuer, 'agent')
     agent.secret = agentSecret
     const fields = { grant_type: EXCHANGE, subject_token: subject, subject_token_type: ACCESS_TOKEN }
-    const exchanged = (await tokensOf(await ask(agent, fields, thief))) as Tokens & { token_type: string }
-    assert.equal([exchanged.token_type, jktOf(exchanged.access_token)], ['DPoP', thief.jkt])
-    assert.is(jktOf((await tokensOf(await ask(agent, fields))).access_token), undefined)
+    const exchanged = (await readTokens(await ask(agent, fields, thief))) as Tokens & { token_type: string }
+    assert.equal([exchanged.token_type, readThumbprint(exchanged.access_token)], ['DPoP', thief.jkt])
+    assert.is(readThumbprint((await readTokens(await ask(agent, fields))).access_token), undefined)
     const machine = new TestClient(server.issuer, 'machine')
     machine.secret = agentSecret
-    const own = (await tokensOf(await ask(machine, { grant_type: 'client_credentials' }, key))) as typeof exchanged
-    assert.equal([own.token_type, jktOf(own.access_token)], ['DPoP', key.jkt])
+    const own = (await readTokens(await ask(machine, { grant_type: 'client_credentials' }, key))) as typeof exchanged
+    assert.equal([own.token_type, readThumbprint(own.access_token)], ['DPoP', key.jkt])
   })
 
   test('a bound token, as subject or actor, can be exchanged only with a proof of its key', async () => {
@@ -218,7 +218,7 @@ for (const type of ['memory', 'redis'] as const) {
     for (const fields of [ofSubject, ofActor]) {
       for (const prover of [undefined, thief])
         assert.is(await refusal(ask(agent, fields, prover)), '400 invalid_request')
-      assert.is(jktOf((await tokensOf(await ask(agent, fields, key))).access_token), key.jkt)
+      assert.is(readThumbprint((await readTokens(await ask(agent, fields, key))).access_token), key.jkt)
     }
   })
 
@@ -230,13 +230,13 @@ for (const type of ['memory', 'redis'] as const) {
     const redeem = async (assertion: string, prover?: Prover) => ask(agent, { grant_type: BEARER, assertion }, prover)
     const bound = await mint({ jkt: key.jkt })
     for (const prover of [undefined, thief]) assert.is(await refusal(redeem(bound, prover)), '400 invalid_grant')
-    const tokens = (await tokensOf(await redeem(bound, key))) as Tokens & { token_type: string }
-    assert.equal([tokens.token_type, jktOf(tokens.access_token)], ['DPoP', key.jkt])
+    const tokens = (await readTokens(await redeem(bound, key))) as Tokens & { token_type: string }
+    assert.equal([tokens.token_type, readThumbprint(tokens.access_token)], ['DPoP', key.jkt])
     for (const cnf of [{ 'x5t#S256': 'x' }, { jkt: key.jkt, 'x5t#S256': 'x' }, {}, 'x', [key.jkt]])
       assert.is(await refusal(redeem(await mint(cnf), key)), '400 invalid_grant', JSON.stringify(cnf))
     assert.is(await refusal(redeem(await mint({ jkt: key.jkt }, 'JWT'), key)), '400 invalid_grant')
     // An unbound assertion may be exchanged for a bound token.
-    assert.is(jktOf((await tokensOf(await redeem(await mint(undefined), thief))).access_token), thief.jkt)
+    assert.is(readThumbprint((await readTokens(await redeem(await mint(undefined), thief))).access_token), thief.jkt)
   })
 
   test('introspection tells what a token is bound to', async () => {
@@ -248,7 +248,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.equal([plain['active'], plain['token_type'], plain['cnf']], [true, 'Bearer', undefined])
   })
 
-  const now = () => Math.floor(Date.now() / 1000)
+  const nowInSeconds = () => Math.floor(Date.now() / 1000)
   const wrong: Readonly<Record<string, () => OddProof>> = {
     'typ JWT': () => ({ header: { typ: 'JWT' } }),
     'no jwk': () => ({ header: { jwk: undefined } }),
@@ -256,19 +256,19 @@ for (const type of ['memory', 'redis'] as const) {
     'htm GET': () => ({ claims: { htm: 'GET' } }),
     'htu of the gateway': () => ({ claims: { htu: server.resource } }),
     'htu of the listener of another host': () => ({ claims: { htu: 'https://evil.example/oauth/token' } }),
-    'iat 310 s ago': () => ({ claims: { iat: now() - 310 } }),
-    'iat 400 s ahead': () => ({ claims: { iat: now() + 400 } }),
+    'iat 310 s ago': () => ({ claims: { iat: nowInSeconds() - 310 } }),
+    'iat 400 s ahead': () => ({ claims: { iat: nowInSeconds() + 400 } }),
     'no iat': () => ({ claims: { iat: undefined } }),
   }
   test('wrong and repeated proofs are refused with their own code', async () => {
     const { refresh_token: token } = await login(client, key)
     for (const [name, odd] of Object.entries(wrong))
       assert.is(await refusal(ask(client, refreshFields(token), key, odd())), '400 invalid_dpop_proof', name)
-    for (const value of ['', 'x', 'a.b.c', `${await proofOf(key)}, ${await proofOf(key)}`]) {
+    for (const value of ['', 'x', 'a.b.c', `${await buildProof(key)}, ${await buildProof(key)}`]) {
       const fields = { client_id: client.id, ...refreshFields(token) }
       assert.is(await refusal(client.post('token', fields, { dpop: value })), '400 invalid_dpop_proof', value)
     }
-    const twice = await proofOf(key)
+    const twice = await buildProof(key)
     const fields = { client_id: client.id, ...refreshFields(token) }
     assert.is((await client.post('token', fields, { dpop: twice })).status, 200)
     assert.is(await refusal(client.post('token', fields, { dpop: twice })), '400 invalid_dpop_proof')
@@ -299,7 +299,7 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(tokens.token_type, 'dpop')
     const refreshed = await openid.refreshTokenGrant(config, secret(tokens.refresh_token ?? ''), {}, { DPoP })
     secret(refreshed.access_token)
-    assert.is(jktOf(refreshed.access_token), await DPoP.calculateThumbprint())
+    assert.is(readThumbprint(refreshed.access_token), await DPoP.calculateThumbprint())
   })
 
   test('if proofs are required, no token is issued without one, and nonces are given and required', async () => {
@@ -323,7 +323,7 @@ for (const type of ['memory', 'redis'] as const) {
       assert.is(await refusal(send({ nonce: 'x' })), '400 use_dpop_nonce')
       const good = await send({ nonce })
       assert.ok(good.headers.get('dpop-nonce'))
-      assert.is(jktOf((await tokensOf(good)).access_token), key.jkt)
+      assert.is(readThumbprint((await readTokens(good)).access_token), key.jkt)
     } finally {
       await strict.close()
     }
@@ -335,8 +335,8 @@ for (const type of ['memory', 'redis'] as const) {
       const user = await TestClient.register(plain.issuer)
       const code = (await user.authorize({ dpop_jkt: key.jkt })).get('code')
       const fields = { client_id: user.id, ...codeFields(user, code) }
-      const tokens = await tokensOf(await user.post('token', fields, { dpop: 'x' }))
-      assert.is(jktOf(tokens.access_token), undefined)
+      const tokens = await readTokens(await user.post('token', fields, { dpop: 'x' }))
+      assert.is(readThumbprint(tokens.access_token), undefined)
     } finally {
       await plain.close()
     }
@@ -352,11 +352,11 @@ for (const type of ['memory', 'redis'] as const) {
       const machine = { client_id: 'machine', client_secret: agentSecret, grant_type: 'client_credentials' }
       const send = async (base: string, dpop: string) =>
         fetch(`${base}/oauth/token`, { method: 'POST', headers: { dpop }, body: new URLSearchParams(machine) })
-      const dpop = await proofOf(key)
+      const dpop = await buildProof(key)
       const [one, two] = [new URL(server.resource).origin, new URL(replica.url).origin]
       assert.is((await send(one, dpop)).status, 200)
       assert.is(await refusal(send(two, dpop)), '400 invalid_dpop_proof')
-      const racing = await proofOf(key)
+      const racing = await buildProof(key)
       const answers = await Promise.all(
         Array.from({ length: 50 }, (_, index) => send(index % 2 === 0 ? one : two, racing)),
       )

@@ -12,10 +12,10 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -49,18 +49,18 @@ test.after(async () => {
 
 const ask = async (token: string, url = server.gateway.url) =>
   (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
-const about = async (client: TestClient, endpoint: 'introspect' | 'revoke', token: string) => {
+const postToken = async (client: TestClient, endpoint: 'introspect' | 'revoke', token: string) => {
   const own = { client_id: client.id, ...(client.secret === undefined ? {} : { client_secret: client.secret }) }
   return client.post(endpoint, { ...own, token })
 }
-const introspected = async (client: TestClient, token: string) =>
-  (await (await about(client, 'introspect', token)).json()) as Record<string, unknown>
+const introspect = async (client: TestClient, token: string) =>
+  (await (await postToken(client, 'introspect', token)).json()) as Record<string, unknown>
 
 for (const which of ['access_token', 'refresh_token'] as const)
   test(`revoking the ${which} ends the login, at the other replica within seconds`, async () => {
     const client = await TestClient.register(server.issuer)
     const tokens = await client.login()
-    const kept = await client.login()
+    const session = await client.login()
     const other = await startGateway(server.config(), async (directory) => {
       await writeFile(join(directory, 'upstream-secret'), server.upstream.client.secret)
       await prepare(directory)
@@ -68,18 +68,18 @@ for (const which of ['access_token', 'refresh_token'] as const)
     // Both replicas have cached the token.
     for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
     const commands = openRedis(redis.port)
-    const keysOf = async () =>
+    const readKeys = async () =>
       (await commands.keys('*')).filter((name) => name.includes(String(decodeJwt(tokens.access_token)['tsid'])))
-    assert.ok((await keysOf()).length > 0)
-    const response = await about(client, 'revoke', tokens[which])
+    assert.ok((await readKeys()).length > 0)
+    const response = await postToken(client, 'revoke', tokens[which])
     assert.is(response.status, 200)
     assert.is(await response.text(), '')
     assert.is(await ask(tokens.access_token), 401)
     await eventually('the other replica refuses it', async () => (await ask(tokens.access_token, other.url)) === 401)
     assert.is(await refusal(client.refresh(tokens.refresh_token)), '400 invalid_grant')
-    assert.equal(await introspected(client, tokens.access_token), { active: false })
-    assert.equal(await keysOf(), [])
-    for (const url of [server.gateway.url, other.url]) assert.is(await ask(kept.access_token, url), 200)
+    assert.equal(await introspect(client, tokens.access_token), { active: false })
+    assert.equal(await readKeys(), [])
+    for (const url of [server.gateway.url, other.url]) assert.is(await ask(session.access_token, url), 200)
     // A replica that starts later knows it at once.
     await other.close()
     const late = await startGateway(server.config(), async (directory) => {
@@ -87,7 +87,7 @@ for (const which of ['access_token', 'refresh_token'] as const)
       await prepare(directory)
     })
     assert.is(await ask(tokens.access_token, late.url), 401)
-    assert.is(await ask(kept.access_token, late.url), 200)
+    assert.is(await ask(session.access_token, late.url), 200)
     await late.close()
     commands.disconnect()
   })
@@ -102,7 +102,7 @@ test('a refresh at the other replica works, and the same answer comes from both'
   const fields = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token, client_id: client.id }
   const [here, there] = await Promise.all(
     [server.gateway.base, other.base].map(async (base) =>
-      tokensOf(await fetch(`${base}/oauth/token`, { method: 'POST', body: new URLSearchParams(fields) })),
+      readTokens(await fetch(`${base}/oauth/token`, { method: 'POST', body: new URLSearchParams(fields) })),
     ),
   )
   assert.equal(here, there)
@@ -129,15 +129,15 @@ test('a client may introspect and revoke only tokens that concern it', async () 
     token_type: 'Bearer',
   }
   for (const asking of [client, server2])
-    assert.equal(await introspected(asking, tokens.access_token), {
+    assert.equal(await introspect(asking, tokens.access_token), {
       active: true,
       scope: 'tools:call tools:read',
       ...expected,
     })
-  assert.is((await introspected(client, tokens.refresh_token))['active'], true)
+  assert.is((await introspect(client, tokens.refresh_token))['active'], true)
   for (const token of [tokens.access_token, tokens.refresh_token])
-    assert.equal(await introspected(stranger, token), { active: false })
-  assert.is(await refusal(about(stranger, 'revoke', tokens.access_token)), '400 invalid_grant')
+    assert.equal(await introspect(stranger, token), { active: false })
+  assert.is(await refusal(postToken(stranger, 'revoke', tokens.access_token)), '400 invalid_grant')
   assert.is(await ask(tokens.access_token), 200)
   assert.is(await refusal(client.post('introspect', { token: tokens.access_token })), '401 invalid_client')
   assert.is(await refusal(client.post('revoke', { token: tokens.access_token })), '401 invalid_client')
@@ -153,14 +153,14 @@ test('a token of another issuer is inactive, and revoking it does nothing', asyn
   const forged = await new SignJWT(claims).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt' }).sign(privateKey)
   const unsigned = `${Buffer.from('{"alg":"none","typ":"at+jwt"}').toString('base64url')}.${tokens.access_token.split('.')[1]}.`
   for (const token of [forged, unsigned, 'x', '...', JSON.stringify(jwk).slice(0, 20), 'y'.repeat(50_000)]) {
-    assert.equal(await introspected(client, token), { active: false })
-    assert.is((await about(client, 'revoke', token)).status, 200)
+    assert.equal(await introspect(client, token), { active: false })
+    assert.is((await postToken(client, 'revoke', token)).status, 200)
   }
   for (const token of [forged, unsigned]) assert.is(await ask(token), 401)
   assert.is(await ask(tokens.access_token), 200)
   const { id_token: idToken } = await client.login({ scope: 'openid' })
   assert.is(await ask(idToken ?? ''), 401)
-  assert.equal(await introspected(client, idToken ?? ''), { active: false })
+  assert.equal(await introspect(client, idToken ?? ''), { active: false })
 })
 
 test.run()

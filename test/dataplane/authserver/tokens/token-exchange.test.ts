@@ -9,15 +9,15 @@ import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   SCOPES,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -102,7 +102,7 @@ const fields = (token: string, more: Record<string, string> = {}) => ({
 })
 const exchange = (client: TestClient, token: string, more: Record<string, string> = {}) =>
   client.token(fields(token, more))
-const letIn = async (token: string) =>
+const isAccepted = async (token: string) =>
   (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
 const mint = (claims: object = {}, options = {}) => idp.mint({ aud: AUDIENCE, ...claims }, options)
 
@@ -110,7 +110,7 @@ test('a client acts for a user who has logged in', async () => {
   const own = await login()
   const response = await exchange(agent, own.access_token, { resource: server.resource })
   assert.is(response.headers.get('cache-control'), 'no-store')
-  const tokens = await tokensOf(response)
+  const tokens = await readTokens(response)
   assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'issued_token_type', 'scope', 'token_type'])
   assert.equal([tokens.issued_token_type, tokens.expires_in, tokens.scope], [ACCESS_TOKEN, 900, 'tools:call'])
   const [claims, before] = [decodeJwt(tokens.access_token), decodeJwt(own.access_token)]
@@ -119,27 +119,27 @@ test('a client acts for a user who has logged in', async () => {
   assert.equal(claims['act'], { iss: server.issuer, sub: 'agent' })
   assert.is(claims['name'], before['name'])
   assert.is(Number(claims.exp) - Number(claims.iat), 900)
-  assert.ok(await letIn(tokens.access_token))
+  assert.ok(await isAccepted(tokens.access_token))
 })
 
 test('an exchanged token has access to provider tokens wherever the user’s own has, and nowhere else', async () => {
   const own = await login()
-  const same = await tokensOf(await exchange(agent, own.access_token, { audience: server.resource }))
-  const other = await tokensOf(await exchange(agent, own.access_token, { resource: OTHER }))
+  const same = await readTokens(await exchange(agent, own.access_token, { audience: server.resource }))
+  const other = await readTokens(await exchange(agent, own.access_token, { resource: OTHER }))
   assert.is(decodeJwt(same.access_token)['tsid'], decodeJwt(own.access_token)['tsid'])
   assert.is(decodeJwt(other.access_token)['tsid'], undefined)
   assert.is(decodeJwt(other.access_token).aud, OTHER)
-  assert.not(await letIn(other.access_token))
+  assert.not(await isAccepted(other.access_token))
   // The token from the other audience still has nothing of the login.
-  const back = await tokensOf(await exchange(agent, other.access_token, { resource: server.resource }))
+  const back = await readTokens(await exchange(agent, other.access_token, { resource: server.resource }))
   assert.is(decodeJwt(back.access_token)['tsid'], undefined)
-  assert.ok(await letIn(back.access_token))
+  assert.ok(await isAccepted(back.access_token))
   const call = async (token: string) => {
     const headers = { authorization: `Bearer ${token}` }
     const { client } = await connect(server.gateway.url, 'modern', { headers })
     try {
       const result = await client.callTool({ name: 'b_t', arguments: {} })
-      return result.isError === true ? 'refused' : textOf(result)
+      return result.isError === true ? 'refused' : readText(result)
     } catch {
       return 'refused'
     } finally {
@@ -156,47 +156,47 @@ test('an exchanged token has access to provider tokens wherever the user’s own
 test('the end of a login ends its exchanged tokens; the actor can revoke only its own', async () => {
   const own = await login()
   const [first, second] = await Promise.all(
-    [1, 2].map(async () => tokensOf(await exchange(agent, own.access_token, { resource: server.resource }))),
+    [1, 2].map(async () => readTokens(await exchange(agent, own.access_token, { resource: server.resource }))),
   )
-  const other = await tokensOf(await exchange(bot, own.access_token))
-  const back = await tokensOf(await exchange(agent, other.access_token, { resource: server.resource }))
+  const other = await readTokens(await exchange(bot, own.access_token))
+  const back = await readTokens(await exchange(agent, other.access_token, { resource: server.resource }))
   assert.is(await refusal(bot.token({ ...fields('x'), subject_token: 'x' })), '400 invalid_request')
-  const asked = async (token: string) =>
+  const introspect = async (token: string) =>
     (await (await agent.post('introspect', { client_id: 'agent', client_secret: agentSecret, token })).json()) as {
       act?: object
       active: boolean
     }
   const { access_token: token } = first as { access_token: string }
-  assert.equal((await asked(token)).act, { iss: server.issuer, sub: 'agent' })
+  assert.equal((await introspect(token)).act, { iss: server.issuer, sub: 'agent' })
   const revoke = (client: TestClient, token: string) =>
     client.post('revoke', { client_id: client.id, client_secret: client.secret ?? '', token })
   assert.is((await revoke(bot, token)).status, 400)
   assert.is((await revoke(agent, token)).status, 200)
-  assert.is((await asked(token)).active, false)
-  assert.not(await letIn(token))
-  assert.ok(await letIn(own.access_token))
-  assert.ok(await letIn((second as { access_token: string }).access_token))
+  assert.is((await introspect(token)).active, false)
+  assert.not(await isAccepted(token))
+  assert.ok(await isAccepted(own.access_token))
+  assert.ok(await isAccepted((second as { access_token: string }).access_token))
   assert.is(await refusal(exchange(agent, token, { resource: OTHER })), '400 invalid_request')
   await revoke(user, own.refresh_token)
-  for (const one of [own, second, back] as { access_token: string }[]) assert.not(await letIn(one.access_token))
+  for (const one of [own, second, back] as { access_token: string }[]) assert.not(await isAccepted(one.access_token))
   assert.is(await refusal(exchange(agent, own.access_token, { resource: OTHER })), '400 invalid_request')
   assert.is(await refusal(exchange(agent, other.access_token, { resource: OTHER })), '400 invalid_request')
 })
 
 test('a token ends with each token that it was exchanged from, over all exchanges', async () => {
   const own = await login()
-  const other = await tokensOf(await exchange(bot, own.access_token))
+  const other = await readTokens(await exchange(bot, own.access_token))
   const more = { resource: server.resource }
-  const back = await tokensOf(await exchange(agent, other.access_token, more))
-  const again = await tokensOf(await exchange(agent, back.access_token, more))
+  const back = await readTokens(await exchange(agent, other.access_token, more))
+  const again = await readTokens(await exchange(agent, back.access_token, more))
   const actor = { actor_token: other.access_token, actor_token_type: ACCESS_TOKEN }
-  const acted = await tokensOf(await exchange(agent, own.access_token, { ...more, ...actor }))
-  const beside = await tokensOf(await exchange(agent, own.access_token, more))
-  for (const { access_token: token } of [back, again, acted, beside]) assert.ok(await letIn(token))
+  const acted = await readTokens(await exchange(agent, own.access_token, { ...more, ...actor }))
+  const beside = await readTokens(await exchange(agent, own.access_token, more))
+  for (const { access_token: token } of [back, again, acted, beside]) assert.ok(await isAccepted(token))
   const form = { client_id: 'bot', client_secret: botSecret, token: other.access_token }
   assert.is((await bot.post('revoke', form)).status, 200)
-  for (const { access_token: token } of [back, again, acted]) assert.not(await letIn(token))
-  assert.ok(await letIn(beside.access_token))
+  for (const { access_token: token } of [back, again, acted]) assert.not(await isAccepted(token))
+  assert.ok(await isAccepted(beside.access_token))
 })
 
 test('only configured clients exchange tokens, with their secret, and they can do nothing else', async () => {
@@ -211,7 +211,7 @@ test('only configured clients exchange tokens, with their secret, and they can d
   const encoded = `Basic ${Buffer.from(`agent:${encodeURIComponent(agentSecret)}`).toString('base64')}`
   secret(encoded.slice(6))
   const more = { resource: server.resource }
-  await tokensOf(await agent.post('token', fields(own.access_token, more), { authorization: encoded }))
+  await readTokens(await agent.post('token', fields(own.access_token, more), { authorization: encoded }))
   for (const grant of [
     { grant_type: 'authorization_code', code: 'x', redirect_uri: 'http://127.0.0.1:7777/callback' },
     { grant_type: 'refresh_token', refresh_token: own.refresh_token },
@@ -230,8 +230,8 @@ test('a changed secret works without a reload, and a removed one no longer does'
   assert.is(await refusal(exchange(bot, own.access_token)), '401 invalid_client')
   await writeFile(path, '')
   const basic = `Basic ${Buffer.from('bot:').toString('base64')}`
-  const asked = () => bot.post('token', fields(own.access_token), { authorization: basic })
-  await eventually('nobody', async () => (await asked()).status === 503)
+  const redeem = () => bot.post('token', fields(own.access_token), { authorization: basic })
+  await eventually('nobody', async () => (await redeem()).status === 503)
   await writeFile(path, botSecret)
   await eventually('the old secret', async () => (await exchange(bot, own.access_token)).status === 200)
 })
@@ -241,7 +241,7 @@ test('audiences and scopes are the client’s, and never more than the exchanged
   const narrow = await login({ scope: 'tools:read' })
   const ask = async (client: TestClient, token: string, more: Record<string, string>) => {
     const response = await exchange(client, token, more)
-    return response.status === 200 ? (await tokensOf(response)).scope : refusal(response)
+    return response.status === 200 ? (await readTokens(response)).scope : refusal(response)
   }
   assert.is(await ask(agent, own.access_token, {}), '400 invalid_target')
   assert.is(await ask(agent, own.access_token, { resource: 'https://evil.example' }), '400 invalid_target')
@@ -278,7 +278,7 @@ test('only access tokens of this gateway or of a trusted issuer can be exchanged
   const keys = (await (await fetch(`${server.issuer}/.well-known/jwks.json`)).json()) as { keys: [object, ...object[]] }
   const { kid } = decodeProtectedHeader(own.access_token)
   const claims = { ...decodeJwt(own.access_token), sub: 'somebody' }
-  const forged = (alg: string, key: string | object) =>
+  const expectForged = (alg: string, key: string | object) =>
     new SignJWT(claims)
       .setProtectedHeader({ alg, kid: kid as string, typ: 'at+jwt' })
       .sign(new TextEncoder().encode(JSON.stringify(key)))
@@ -287,7 +287,7 @@ test('only access tokens of this gateway or of a trusted issuer can be exchanged
     own.id_token as string,
     own.refresh_token,
     none,
-    await forged('HS256', keys.keys[0]),
+    await expectForged('HS256', keys.keys[0]),
     `${header}.${payload}.${signature.slice(0, -4)}AAAA`,
     `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`,
     'x',
@@ -302,7 +302,7 @@ test('only access tokens of this gateway or of a trusted issuer can be exchanged
 test('the user of a trusted issuer’s token has a name that no other user has', async () => {
   const exp = Math.floor(Date.now() / 1000) + 60
   const token = await mint({ sub: 'alice#1', exp, act: { sub: 'gateway', act: { sub: 'web' } } })
-  const tokens = await tokensOf(await exchange(agent, token, { resource: server.resource }))
+  const tokens = await readTokens(await exchange(agent, token, { resource: server.resource }))
   const claims = decodeJwt(tokens.access_token)
   assert.is(claims.sub, `${idp.issuer}#alice#1`)
   assert.ok(Number(claims.exp) <= exp && tokens.expires_in <= 60)
@@ -311,7 +311,7 @@ test('the user of a trusted issuer’s token has a name that no other user has',
     act: { iss: idp.issuer, sub: 'gateway', act: { iss: idp.issuer, sub: 'web' } },
   })
   assert.equal([claims['tsid'], claims['delegated_login'], claims['scope']], [undefined, undefined, 'tools:call'])
-  assert.ok(await letIn(tokens.access_token))
+  assert.ok(await isAccepted(tokens.access_token))
   assert.is((await exchange(agent, await mint(), { subject_token_type: JWT, resource: OTHER })).status, 200)
   assert.is((await exchange(agent, await mint({ aud: ['x', AUDIENCE] }), { resource: OTHER })).status, 200)
 })
@@ -351,7 +351,7 @@ test('a token’s may_act claim decides who may act', async () => {
   const ask = async (claims: object, more: Record<string, string> = {}) => {
     const response = await exchange(agent, await mint(claims), { resource: OTHER, ...more })
     if (response.status !== 200) return refusal(response)
-    const { act } = decodeJwt((await tokensOf(response)).access_token) as {
+    const { act } = decodeJwt((await readTokens(response)).access_token) as {
       act: { sub: string; act?: { sub: string } }
     }
     return [act.sub, act.act?.sub].join(' ')
@@ -399,34 +399,34 @@ test('an actor is who its own issuer says it is', async () => {
         { issuerUrl: other.issuer, expectedAudience: AUDIENCE, allowedDelegateClients: ['bot'] },
       ],
     })
-    const isTaken = async (claims: object, actor: { mint: typeof other.mint }, sub: string) => {
+    const isExchanged = async (claims: object, actor: { mint: typeof other.mint }, sub: string) => {
       const more = { actor_token: await actor.mint({ aud: AUDIENCE, sub, group: 'agents' }), actor_token_type: JWT }
       return (await exchange(agent, await mint(claims), { resource: OTHER, ...more })).status === 200
     }
     await follow(twoIssuers({}))
     const may_act = { sub: 'service' }
-    assert.ok(await isTaken({ may_act }, idp, 'service'))
-    assert.not(await isTaken({ may_act }, other, 'service'))
-    assert.ok(await isTaken({ may_act: { ...may_act, iss: other.issuer } }, other, 'service'))
-    assert.not(await isTaken({ may_act: { ...may_act, iss: other.issuer } }, idp, 'service'))
+    assert.ok(await isExchanged({ may_act }, idp, 'service'))
+    assert.not(await isExchanged({ may_act }, other, 'service'))
+    assert.ok(await isExchanged({ may_act: { ...may_act, iss: other.issuer } }, other, 'service'))
+    assert.not(await isExchanged({ may_act: { ...may_act, iss: other.issuer } }, idp, 'service'))
     await follow(twoIssuers({ allowMayAct: true }))
-    assert.not(await isTaken({ may_act }, other, 'service'))
-    assert.ok(await isTaken({ may_act }, idp, 'service'))
+    assert.not(await isExchanged({ may_act }, other, 'service'))
+    assert.ok(await isExchanged({ may_act }, idp, 'service'))
     const foreign = `${other.issuer}#service`
     await follow(twoIssuers({ allowedActors: [foreign, 'team#web'] }))
-    assert.ok(await isTaken({}, other, 'service'))
-    assert.not(await isTaken({}, idp, foreign))
-    assert.ok(await isTaken({}, idp, 'team#web'))
-    assert.not(await isTaken({}, other, 'team#web'))
+    assert.ok(await isExchanged({}, other, 'service'))
+    assert.not(await isExchanged({}, idp, foreign))
+    assert.ok(await isExchanged({}, idp, 'team#web'))
+    assert.not(await isExchanged({}, other, 'team#web'))
     await follow(twoIssuers({ allowedActors: [`${idp.issuer}#${foreign}`] }))
-    assert.ok(await isTaken({}, idp, foreign))
-    assert.not(await isTaken({}, other, 'service'))
+    assert.ok(await isExchanged({}, idp, foreign))
+    assert.not(await isExchanged({}, other, 'service'))
     const actorMatcher = 'claims.group == "agents"'
     await follow(twoIssuers({ actorMatcher }))
-    assert.ok(await isTaken({}, idp, 'service'))
-    assert.not(await isTaken({}, other, 'service'))
+    assert.ok(await isExchanged({}, idp, 'service'))
+    assert.not(await isExchanged({}, other, 'service'))
     await follow(twoIssuers({ actorMatcher, allowedActors: [foreign] }))
-    assert.ok(await isTaken({}, other, 'service'))
+    assert.ok(await isExchanged({}, other, 'service'))
   } finally {
     await follow()
     await other.close()
@@ -436,8 +436,8 @@ test('an actor is who its own issuer says it is', async () => {
 test('a chain of actors is cut if it grows too long, and at an invalid actor', async () => {
   let act: object = { sub: 'first' }
   for (let index = 0; index < 30; index++) act = { sub: `a${index}`, act }
-  const lengthOf = async (claims: object) => {
-    const { access_token } = await tokensOf(await exchange(agent, await mint(claims), { resource: OTHER }))
+  const measureLength = async (claims: object) => {
+    const { access_token } = await readTokens(await exchange(agent, await mint(claims), { resource: OTHER }))
     let length = 0
     interface Acted {
       readonly act?: Acted
@@ -445,10 +445,10 @@ test('a chain of actors is cut if it grows too long, and at an invalid actor', a
     for (let at = decodeJwt<Acted>(access_token).act; at !== undefined; at = at.act) length++
     return length
   }
-  assert.is(await lengthOf({ act }), 10)
-  assert.is(await lengthOf({ act: { sub: 'a', act: { sub: 7, act: { sub: 'b' } } } }), 2)
-  assert.is(await lengthOf({ act: 'agent' }), 1)
-  assert.is(await lengthOf({ act: { sub: 'x'.repeat(5_000) } }), 1)
+  assert.is(await measureLength({ act }), 10)
+  assert.is(await measureLength({ act: { sub: 'a', act: { sub: 7, act: { sub: 'b' } } } }), 2)
+  assert.is(await measureLength({ act: 'agent' }), 1)
+  assert.is(await measureLength({ act: { sub: 'x'.repeat(5_000) } }), 1)
 })
 
 test('an exchange waits for an issuer that is down, and its keys survive a reload', async () => {
@@ -458,13 +458,13 @@ test('an exchange waits for an issuer that is down, and its keys survive a reloa
   await follow()
   assert.is((await exchange(agent, token, { resource: OTHER })).status, 200)
   idp.behaviour = 'fine'
-  const away = await startIdentityProvider()
-  await away.close()
+  const unreachable = await startIdentityProvider()
+  await unreachable.close()
   await follow({
-    trustedIssuers: [{ issuerUrl: away.issuer, expectedAudience: AUDIENCE, allowedDelegateClients: ['*'] }],
+    trustedIssuers: [{ issuerUrl: unreachable.issuer, expectedAudience: AUDIENCE, allowedDelegateClients: ['*'] }],
   })
   assert.is(
-    await refusal(exchange(agent, await away.mint({ aud: AUDIENCE }), { resource: OTHER })),
+    await refusal(exchange(agent, await unreachable.mint({ aud: AUDIENCE }), { resource: OTHER })),
     '503 temporarily_unavailable',
   )
   await follow()

@@ -12,10 +12,10 @@ import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { dropAnswers } from '../../../support/identity/kept-answers.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
@@ -48,7 +48,7 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   const code = async (changes = {}) => (await client.authorize(changes)).get('code') as string
-  const isLetIn = async (token: string) =>
+  const isAccepted = async (token: string) =>
     (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
 
   test('a request without a required parameter is refused with its name', async () => {
@@ -78,10 +78,10 @@ for (const type of ['memory', 'redis'] as const) {
     const other = await TestClient.register(server.issuer)
     other.verifier = client.verifier
     assert.is(await refusal(other.exchange(good)), '400 invalid_grant')
-    const tokens = await tokensOf(await client.exchange(good))
+    const tokens = await readTokens(await client.exchange(good))
     assert.is(await refusal(client.exchange(tokens.refresh_token)), '400 invalid_grant')
     assert.is(await refusal(other.refresh(tokens.refresh_token)), '400 invalid_grant')
-    await tokensOf(await client.refresh(tokens.refresh_token))
+    await readTokens(await client.refresh(tokens.refresh_token))
   })
 
   test('bodies of another type or too large, repeated parameters and unknown clients are refused', async () => {
@@ -116,68 +116,68 @@ for (const type of ['memory', 'redis'] as const) {
   test('a public client may send a secret', async () => {
     const response = await client.exchange(await code(), { client_secret: 'whatever-that-is' })
     assert.is(response.status, 200)
-    await tokensOf(response)
+    await readTokens(response)
   })
 
   test('a refresh token works once; within ten seconds it gets the same answer, however often', async () => {
     const { refresh_token: first, access_token: token } = await client.login()
-    const answers = await Promise.all(Array.from({ length: 6 }, async () => tokensOf(await client.refresh(first))))
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => readTokens(await client.refresh(first))))
     assert.is(new Set(answers.map(({ refresh_token: next }) => next)).size, 1)
     assert.is(new Set(answers.map(({ access_token: next }) => next)).size, 1)
-    assert.equal(await tokensOf(await client.refresh(first)), answers[0])
+    assert.equal(await readTokens(await client.refresh(first)), answers[0])
     const other = await TestClient.register(server.issuer)
     assert.is(await refusal(other.refresh(first)), '400 invalid_grant')
-    const next = await tokensOf(await client.refresh(answers[0]?.refresh_token ?? ''))
-    assert.ok(await isLetIn(next.access_token))
-    assert.ok(await isLetIn(token))
+    const next = await readTokens(await client.refresh(answers[0]?.refresh_token ?? ''))
+    assert.ok(await isAccepted(next.access_token))
+    assert.ok(await isAccepted(token))
   })
 
   test('the reuse of a refresh token two rotations later ends the login', async () => {
     const { refresh_token: first } = await client.login()
-    const second = await tokensOf(await client.refresh(first))
-    const third = await tokensOf(await client.refresh(second.refresh_token))
-    assert.ok(await isLetIn(third.access_token))
+    const second = await readTokens(await client.refresh(first))
+    const third = await readTokens(await client.refresh(second.refresh_token))
+    assert.ok(await isAccepted(third.access_token))
     // Simulates ten seconds later, when the answer is no longer kept.
     if (redis !== undefined) await dropAnswers(redis)
     else return
     assert.is(await refusal(client.refresh(first)), '400 invalid_grant')
     assert.is(await refusal(client.refresh(third.refresh_token)), '400 invalid_grant')
-    assert.not.ok(await isLetIn(third.access_token))
-    assert.not.ok(await isLetIn(second.access_token))
+    assert.not.ok(await isAccepted(third.access_token))
+    assert.not.ok(await isAccepted(second.access_token))
   })
 
   test('the reuse of a code revokes its access token, its refresh token, and their successors', async () => {
     const used = await code()
-    const first = await tokensOf(await client.exchange(used))
-    const second = await tokensOf(await client.refresh(first.refresh_token))
+    const first = await readTokens(await client.exchange(used))
+    const second = await readTokens(await client.refresh(first.refresh_token))
     const other = await client.login()
-    assert.ok(await isLetIn(first.access_token))
+    assert.ok(await isAccepted(first.access_token))
     assert.is(await refusal(client.exchange(used)), '400 invalid_grant')
     for (const { access_token: token, refresh_token: refresh } of [first, second]) {
-      assert.not.ok(await isLetIn(token))
+      assert.not.ok(await isAccepted(token))
       assert.is(await refusal(client.refresh(refresh)), '400 invalid_grant')
     }
-    assert.ok(await isLetIn(other.access_token))
+    assert.ok(await isAccepted(other.access_token))
   })
 
   test('a client is kept for 30 days after each time that it gets tokens', async () => {
     if (redis === undefined) return
     const commands = openRedis(redis.port)
-    const kept = async () => {
+    const findKey = async () => {
       const [key = '', ...more] = await commands.keys(`*lient:${client.id}`)
       assert.equal(more, [])
       return key
     }
     const code = (await client.authorize()).get('code') as string
     for (const get of [() => client.exchange(code), async () => client.refresh((await client.login()).refresh_token)]) {
-      await commands.expire(await kept(), 100)
-      await tokensOf(await get())
-      assert.ok((await commands.ttl(await kept())) > 29 * 24 * 60 * 60)
+      await commands.expire(await findKey(), 100)
+      await readTokens(await get())
+      assert.ok((await commands.ttl(await findKey())) > 29 * 24 * 60 * 60)
     }
     // A refused request renews nothing.
-    await commands.expire(await kept(), 100)
+    await commands.expire(await findKey(), 100)
     await refusal(client.exchange('made-up'))
-    assert.ok((await commands.ttl(await kept())) <= 100)
+    assert.ok((await commands.ttl(await findKey())) <= 100)
     commands.disconnect()
   })
 
@@ -185,7 +185,7 @@ for (const type of ['memory', 'redis'] as const) {
     const { refresh_token: token } = await client.login({ scope: 'tools:call' })
     assert.is(await refusal(client.refresh(token, { scope: 'tools:call tools:read' })), '400 invalid_scope')
     const wide = await client.login()
-    const narrowed = await tokensOf(await client.refresh(wide.refresh_token, { scope: 'tools:read' }))
+    const narrowed = await readTokens(await client.refresh(wide.refresh_token, { scope: 'tools:read' }))
     assert.is(decodeJwt(narrowed.access_token)['scope'], 'tools:read')
     assert.is(
       await refusal(client.refresh(narrowed.refresh_token, { resource: 'https://other.example/mcp' })),
@@ -214,7 +214,7 @@ for (const type of ['memory', 'redis'] as const) {
       '....',
     ])
       assert.match(await refusal(client.refresh(forged)), /^400 invalid_(grant|request)$/)
-    await tokensOf(await client.refresh(token))
+    await readTokens(await client.refresh(token))
   })
 
   test('a login stores no secret, and every key expires', async () => {
@@ -222,14 +222,14 @@ for (const type of ['memory', 'redis'] as const) {
     const redirect = 'https://app.example/cb'
     const tokens = await client.login()
     const used = await code()
-    await tokensOf(await client.exchange(used))
+    await readTokens(await client.exchange(used))
     // Its secret is in the form of every request.
     const confidential = await TestClient.register(server.issuer, {
       redirect_uris: [redirect],
       token_endpoint_auth_method: 'client_secret_post',
     })
     const own = await confidential.login({ redirect_uri: redirect })
-    await tokensOf(await confidential.refresh(own.refresh_token))
+    await readTokens(await confidential.refresh(own.refresh_token))
     const commands = openRedis(redis.port)
     let seen = 0
     for (const key of await commands.keys('*')) {
@@ -258,7 +258,7 @@ for (const type of ['memory', 'redis'] as const) {
       await commands.call('ACL', 'SETUSER', 'default', '+set')
       commands.disconnect()
     }
-    await tokensOf(await client.exchange(good))
+    await readTokens(await client.exchange(good))
   })
 
   test('while storage is down the answer says so, and requests succeed afterwards', async () => {

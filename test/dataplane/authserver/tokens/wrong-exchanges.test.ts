@@ -15,9 +15,9 @@ import {
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
-import { digest, type Variant, variantsOf } from '../../../support/gateway/wrong-values.ts'
-import { type AuthServerUnderTest, startAuthServer, tokensOf } from '../../../support/identity/auth-server.ts'
-import { encoded, FORM, isOAuthError, notRefused } from '../../../support/identity/wrong-forms.ts'
+import { buildVariants, digest, type Variant } from '../../../support/gateway/wrong-values.ts'
+import { type AuthServerUnderTest, readTokens, startAuthServer } from '../../../support/identity/auth-server.ts'
+import { encodeForm, FORM, isOAuthError, notRefused } from '../../../support/identity/wrong-forms.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
@@ -74,7 +74,7 @@ const exchange = (token: string) => ({
 })
 const bearer = (token: string) => ({ grant_type: BEARER, assertion: token })
 const send = (fields: Readonly<Record<string, string>>) =>
-  fetch(`${server.issuer}/oauth/token`, { method: 'POST', headers: { 'content-type': FORM }, body: encoded(fields) })
+  fetch(`${server.issuer}/oauth/token`, { method: 'POST', headers: { 'content-type': FORM }, body: encodeForm(fields) })
 
 let count = 0
 function claims() {
@@ -82,17 +82,17 @@ function claims() {
   return { iss: idp.issuer, sub: 'ci', aud: server.issuer, iat: now, nbf: now, exp: now + 100, jti: `j${++count}` }
 }
 /** Signs any text. */
-const signed = async (text: string, header: object = {}, key = privateKey) =>
+const sign = async (text: string, header: object = {}, key = privateKey) =>
   secret(
     await new CompactSign(new TextEncoder().encode(text))
       .setProtectedHeader({ alg: 'ES256', kid: KID, typ: 'JWT', ...header })
       .sign(key),
   )
-const good = (more: object = {}) => signed(JSON.stringify({ ...claims(), ...more }))
+const signClaims = (more: object = {}) => sign(JSON.stringify({ ...claims(), ...more }))
 
 test('a correct exchange succeeds', async () => {
-  for (const fields of [exchange(await good()), bearer(await good())]) {
-    const { access_token: token } = await tokensOf(await send(fields))
+  for (const fields of [exchange(await signClaims()), bearer(await signClaims())]) {
+    const { access_token: token } = await readTokens(await send(fields))
     assert.is(decodeJwt(token).sub, `${idp.issuer}#ci`)
   }
 })
@@ -101,13 +101,13 @@ test('forms with wrong values are refused, and use nothing up', async () => {
   const url = `${server.issuer}/oauth/token`
   const optional = ['resource', 'scope']
   const target = { resource: OTHER, scope: 'tools:call' }
-  const fields = { ...bearer(await good()), ...target }
+  const fields = { ...bearer(await signClaims()), ...target }
   assert.equal(await notRefused({ url, fields, optional }, isOAuthError), [])
-  await tokensOf(await send(fields))
-  const actor = { actor_token: await good({ sub: 'actor' }), actor_token_type: JWT }
+  await readTokens(await send(fields))
+  const actor = { actor_token: await signClaims({ sub: 'actor' }), actor_token_type: JWT }
   const type = { requested_token_type: 'urn:ietf:params:oauth:token-type:access_token' }
-  const exchanged = { ...exchange(await good()), ...target, ...actor, ...type, audience: OTHER }
-  await tokensOf(await send(exchanged))
+  const exchanged = { ...exchange(await signClaims()), ...target, ...actor, ...type, audience: OTHER }
+  await readTokens(await send(exchanged))
   const wrong = { url, fields: exchanged, optional: [...optional, 'audience', 'requested_token_type'] }
   assert.equal(await notRefused(wrong, isOAuthError), [])
 })
@@ -132,7 +132,7 @@ async function outcome(response: Response, what: string): Promise<'a token' | 'a
     act,
     tsid,
     exp = 0,
-  } = decodeJwt<{ scope: string; act?: Actor; tsid?: unknown }>((await tokensOf(response)).access_token)
+  } = decodeJwt<{ scope: string; act?: Actor; tsid?: unknown }>((await readTokens(response)).access_token)
   assert.ok(typeof sub === 'string' && sub.startsWith(`${idp.issuer}#`) && sub.length < 1024, what)
   assert.equal([aud, tsid], [OTHER, undefined], what)
   assert.match(scope, /^tools:(call|read)( tools:read)?$/, what)
@@ -161,14 +161,14 @@ for (const [name, fieldsOf, part] of [
 ] as const)
   test(`claims of every type: ${name}`, async () => {
     const outcomes = { 'a token': 0, 'an error': 0 }
-    for (const { text, what } of half(variantsOf(CLAIMS()), part)) {
+    for (const { text, what } of half(buildVariants(CLAIMS()), part)) {
       // Each assertion gets a new `jti`.
       const own = text.replace(/"jti":"j\d+"/, `"jti":"j${++count}"`)
-      outcomes[await outcome(await send(fieldsOf(await signed(own))), what)]++
+      outcomes[await outcome(await send(fieldsOf(await sign(own))), what)]++
     }
     assert.ok(outcomes['a token'] > 5 && outcomes['an error'] > 50, JSON.stringify(outcomes))
     for (const text of ['null', '[]', '"ci"', '1', '', '{', `{"sub":"ci"}${' '.repeat(20_000)}`, '\0', '\ufeff{}'])
-      assert.is(await outcome(await send(fieldsOf(await signed(text))), text.slice(0, 20)), 'an error')
+      assert.is(await outcome(await send(fieldsOf(await sign(text))), text.slice(0, 20)), 'an error')
   })
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -177,22 +177,22 @@ const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('ba
 async function forgeries(evil: string): Promise<Readonly<Record<string, string>>> {
   const payload = claims()
   const text = JSON.stringify(payload)
-  const [header = '', body = '', signature = ''] = (await signed(text)).split('.')
+  const [header = '', body = '', signature = ''] = (await sign(text)).split('.')
   const mac = (key: string | Uint8Array, alg = 'HS256') =>
     new SignJWT(payload)
       .setProtectedHeader({ alg, kid: KID, typ: 'JWT' })
       .sign(typeof key === 'string' ? new TextEncoder().encode(key) : key)
-  const byStranger = (more: object) => signed(text, more, stranger.privateKey)
-  const none = (alg: unknown) => `${part({ alg, kid: KID, typ: 'JWT' })}.${body}.`
-  const encrypted = await new CompactEncrypt(new TextEncoder().encode(await signed(text)))
+  const byStranger = (more: object) => sign(text, more, stranger.privateKey)
+  const buildUnsigned = (alg: unknown) => `${part({ alg, kid: KID, typ: 'JWT' })}.${body}.`
+  const encrypted = await new CompactEncrypt(new TextEncoder().encode(await sign(text)))
     .setProtectedHeader({ alg: 'ECDH-ES', enc: 'A256GCM', cty: 'JWT', kid: KID })
     .encrypt(await importJWK({ ...jwk, use: 'enc' }, 'ECDH-ES'))
   return {
-    'alg none': none('none'),
-    'alg None': none('None'),
-    'alg nONE': none('nONE'),
-    'alg none, with the signature': `${none('none')}${signature}`,
-    'no alg': none(undefined),
+    'alg none': buildUnsigned('none'),
+    'alg None': buildUnsigned('None'),
+    'alg nONE': buildUnsigned('nONE'),
+    'alg none, with the signature': `${buildUnsigned('none')}${signature}`,
+    'no alg': buildUnsigned(undefined),
     'alg that is a list': `${part({ alg: ['ES256'], kid: KID })}.${body}.${signature}`,
     'alg that is an object': `${part({ alg: { toString: 'ES256' }, kid: KID })}.${body}.${signature}`,
     'the public key as a secret, in PEM': await mac(await exportSPKI(publicKey)),
@@ -212,7 +212,7 @@ async function forgeries(evil: string): Promise<Readonly<Record<string, string>>
     'a name with a NUL': await byStranger({ kid: `${KID}\0` }),
     'a header that has to be understood': `${part({ alg: 'ES256', kid: KID, crit: ['exp'], exp: 1 })}.${body}.${signature}`,
     'a body that is not encoded': `${part({ alg: 'ES256', kid: KID, b64: false, crit: ['b64'] })}.${text}.${signature}`,
-    'a token in a token': await signed(await signed(text), { cty: 'JWT' }),
+    'a token in a token': await sign(await sign(text), { cty: 'JWT' }),
     'an encrypted one': encrypted,
     JSON: JSON.stringify({ payload: body, protected: header, signature }),
     'JSON with several signatures': JSON.stringify({ payload: body, signatures: [{ protected: header, signature }] }),
@@ -222,7 +222,7 @@ async function forgeries(evil: string): Promise<Readonly<Record<string, string>>
     'a line at its end': `${header}.${body}.${signature}\n`,
     'padding at its end': `${header}.${body}.${signature}==`,
     'a line in it': `${header}.\n${body}.${signature}`,
-    'a type of another use': await signed(text, { typ: 'dpop+jwt' }),
+    'a type of another use': await sign(text, { typ: 'dpop+jwt' }),
     'a type that is an object': `${part({ alg: 'ES256', kid: KID, typ: {} })}.${body}.${signature}`,
   }
 }
@@ -238,7 +238,7 @@ for (const [name, fieldsOf] of [
       for (const [what, token] of Object.entries(await forgeries(evil.issuer))) {
         const own = fieldsOf(secret(token))
         // An actor's token is checked only after a valid subject token.
-        const fields = name === 'actor_token' ? { ...own, subject_token: await good() } : own
+        const fields = name === 'actor_token' ? { ...own, subject_token: await signClaims() } : own
         assert.is(await outcome(await send(fields), what), 'an error', what)
       }
       assert.equal([...evil.requests.keys()], [])

@@ -3,7 +3,7 @@ import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
@@ -22,7 +22,7 @@ let client: TestClient
 
 test.before(async () => {
   raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const backends = PROVIDERS.flatMap((name) => injecting(name, raw.url, name))
+  const backends = PROVIDERS.flatMap((name) => buildInjectingBackend(name, raw.url, name))
   server = await startAuthServer({ providers: PROVIDERS, gateway: { backends } })
   client = await TestClient.register(server.issuer)
 })
@@ -41,23 +41,23 @@ test.after(async () => {
   await raw.close()
 })
 
-const hostsOf = (urls: readonly string[]) => [...new Set(urls.map((url) => new URL(url).host))]
-const hostOf = ({ issuer }: LoginProvider) => new URL(issuer).host
+const listHosts = (urls: readonly string[]) => [...new Set(urls.map((url) => new URL(url).host))]
+const readHost = ({ issuer }: LoginProvider) => new URL(issuer).host
 const call = (name: string, token: string) =>
   postModern(server.gateway.url, 'tools/call', { name: `${name}_t` }, { authorization: `Bearer ${token}` })
 /** Returns the bearer tokens that the backend received. */
-const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+const listSent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
 test('a login visits the providers in order and ends with one JWT; each backend gets its provider’s token', async () => {
   const { access_token: token } = await client.login()
   const own = new URL(server.issuer).host
   assert.equal(
-    hostsOf(client.agent.visited).filter((host) => host !== own),
-    server.upstreams.map(hostOf),
+    listHosts(client.agent.visited).filter((host) => host !== own),
+    server.upstreams.map(readHost),
   )
   for (const name of PROVIDERS) assert.ok((await call(name, token)).json.result, name)
-  assert.is(new Set(sent()).size, PROVIDERS.length)
-  assert.not.ok(sent().includes(`Bearer ${token}`))
+  assert.is(new Set(listSent()).size, PROVIDERS.length)
+  assert.not.ok(listSent().includes(`Bearer ${token}`))
   for (const upstream of server.upstreams) assert.ok(upstream.requests.includes('POST /token'))
   const again = await client.login()
   assert.is(decodeJwt(again.access_token).sub, decodeJwt(token).sub)
@@ -76,7 +76,7 @@ test('each provider gets a state, nonce and challenge of its own', async () => {
 
 test('the first provider says who the user is', async () => {
   const { sub } = decodeJwt((await client.login()).access_token)
-  for (const upstream of server.upstreams) client.agent.forget(hostOf(upstream))
+  for (const upstream of server.upstreams) client.agent.forget(readHost(upstream))
   for (const [index, upstream] of server.upstreams.entries()) if (index > 0) upstream.user = 'somebody else'
   assert.is(decodeJwt((await client.login()).access_token).sub, sub)
 })
@@ -101,8 +101,8 @@ test('another provider may say who the user is; the order stays, and so do its t
   client.agent.visited.length = 0
   await client.login()
   assert.equal(
-    hostsOf(client.agent.visited).filter((host) => host !== own),
-    server.upstreams.map(hostOf),
+    listHosts(client.agent.visited).filter((host) => host !== own),
+    server.upstreams.map(readHost),
   )
   await server.gateway.configure(server.config())
   await eventually('the old configuration', async () => {
@@ -140,10 +140,10 @@ test('a provider that fails in the middle ends the login', async () => {
 test('a callback works once, and only for the provider that it was made for', async () => {
   const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
   const first = await client.agent.follow(client.authorizeUrl(), isCallback)
-  const onwards = await client.agent.get(first.url)
-  assert.is(onwards.status, 302)
+  const redirected = await client.agent.get(first.url)
+  assert.is(redirected.status, 302)
   assert.is((await client.agent.get(first.url)).status, 400)
-  const second = await client.agent.follow(onwards.headers.get('location') ?? '', isCallback)
+  const second = await client.agent.follow(redirected.headers.get('location') ?? '', isCallback)
   const swapped = new URL(second.url)
   swapped.searchParams.set('code', new URL(first.url).searchParams.get('code') ?? '')
   const { response } = await client.agent.follow(swapped.href, (at) => at.startsWith(REDIRECT))
@@ -163,8 +163,8 @@ test('a mixed-up answer is refused: the code of one provider with the issuer of 
 test('the second half of a login belongs to the browser of the first', async () => {
   const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
   const first = await client.agent.follow(client.authorizeUrl(), isCallback)
-  const onwards = await client.agent.get(first.url)
-  const second = await client.agent.follow(onwards.headers.get('location') ?? '', isCallback)
+  const redirected = await client.agent.get(first.url)
+  const second = await client.agent.follow(redirected.headers.get('location') ?? '', isCallback)
   const stranger = await TestClient.register(server.issuer)
   await stranger.authorize()
   assert.is((await stranger.agent.get(second.url)).status, 400)
@@ -185,29 +185,29 @@ test('a filter chooses providers by a claim of the first one, and a backend of a
   await server.gateway.configure(server.config({ upstreamFilter } as never))
   await eventually('the filter', async () => (await server.gateway.status()).config !== before)
   const own = new URL(server.issuer).host
-  const names = server.upstreams.map(hostOf)
-  const visited = async (groups: unknown) => {
+  const names = server.upstreams.map(readHost)
+  const logInWith = async (groups: unknown) => {
     corp.groups = groups
     client.agent.visited.length = 0
     for (const host of names) client.agent.forget(host)
     const { access_token: token } = await client.login()
-    const hosts = hostsOf(client.agent.visited).filter((host) => host !== own)
+    const hosts = listHosts(client.agent.visited).filter((host) => host !== own)
     return { token, visits: hosts.map((host) => PROVIDERS[names.indexOf(host)]) }
   }
   try {
-    const { token, visits } = await visited(['eng'])
+    const { token, visits } = await logInWith(['eng'])
     assert.equal(visits, ['corp', 'code'])
     assert.ok((await call('code', token)).json.result)
     const refused = (await call('chat', token)).json
     assert.match(JSON.stringify(refused), 'your login does not include the provider')
     assert.is(raw.calls('tools/call').length, 1, 'no other credential goes in its place')
-    assert.equal((await visited(['ops', 'others'])).visits, ['corp', 'code', 'chat'], 'rules that match are joined')
-    assert.equal((await visited(['sales'])).visits, ['corp'], 'no rule matches')
-    assert.equal((await visited([])).visits, ['corp'])
+    assert.equal((await logInWith(['ops', 'others'])).visits, ['corp', 'code', 'chat'], 'rules that match are joined')
+    assert.equal((await logInWith(['sales'])).visits, ['corp'], 'no rule matches')
+    assert.equal((await logInWith([])).visits, ['corp'])
     for (const groups of [undefined, 'eng', { eng: true }, 7])
-      assert.equal((await visited(groups)).visits, ['corp', 'chat'], `no list: ${JSON.stringify(groups)}`)
+      assert.equal((await logInWith(groups)).visits, ['corp', 'chat'], `no list: ${JSON.stringify(groups)}`)
     // List values of other types match nothing and cause no error.
-    assert.equal((await visited([null, ['eng'], { toString: 'eng' }, 'eng'])).visits, ['corp', 'code'])
+    assert.equal((await logInWith([null, ['eng'], { toString: 'eng' }, 'eng'])).visits, ['corp', 'code'])
   } finally {
     corp.groups = undefined
     const { config } = await server.gateway.status()
@@ -220,7 +220,7 @@ test('fifty logins, ten at a time, lose nothing', async () => {
   // All at once, a slow machine would exceed the provider's timeout.
   let left = 50
   const logins: unknown[] = []
-  const work = async () => {
+  const runWorker = async () => {
     while (left-- > 0) {
       const one = new TestClient(server.issuer, client.id)
       const { access_token: token } = await one.login()
@@ -231,9 +231,9 @@ test('fifty logins, ten at a time, lose nothing', async () => {
       logins.push(decodeJwt(token)['tsid'])
     }
   }
-  await Promise.all(Array.from({ length: 10 }, work))
+  await Promise.all(Array.from({ length: 10 }, runWorker))
   assert.is(new Set(logins).size, 50)
-  assert.is(new Set(sent()).size, 50 * PROVIDERS.length)
+  assert.is(new Set(listSent()).size, 50 * PROVIDERS.length)
 })
 
 test.run()

@@ -12,19 +12,19 @@ import { secret } from '../../../secrets/watch.ts'
 import { startBrowser } from '../../../support/browser.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { linkIn, openLink, sendForm } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
-import { consentOf } from '../../../support/identity/user-agent.ts'
+import { parseConsent } from '../../../support/identity/user-agent.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -54,7 +54,7 @@ test.before(async () => {
   server = await startAuthServer({
     providers: PROVIDERS,
     onDemand: ['github'],
-    gateway: { backends: PROVIDERS.flatMap((name) => injecting(name, raw.url, name)) },
+    gateway: { backends: PROVIDERS.flatMap((name) => buildInjectingBackend(name, raw.url, name)) },
     authServer: {
       primaryProviders: ['corp', 'partner'],
       hmacSecretFiles: ['hmac'],
@@ -82,10 +82,10 @@ test.after(async () => {
   await redis.stop()
 })
 
-const hostOf = ({ issuer }: LoginProvider) => new URL(issuer).host
+const readHost = ({ issuer }: LoginProvider) => new URL(issuer).host
 /** Returns the providers that a browser has visited, in order. */
-const visitsOf = ({ agent }: TestClient) => {
-  const names = server.upstreams.map(hostOf)
+const listVisits = ({ agent }: TestClient) => {
+  const names = server.upstreams.map(readHost)
   const hosts = [...new Set(agent.visited.map((url) => new URL(url).host))]
   return hosts.flatMap((host) => PROVIDERS[names.indexOf(host)] ?? [])
 }
@@ -100,7 +100,7 @@ async function loggedIn(...choices: Record<string, string>[]) {
     client,
     token: tokens.access_token,
     refreshToken: tokens.refresh_token,
-    visits: visitsOf(client),
+    visits: listVisits(client),
     ...decodeJwt<{ name?: string; email?: string }>(tokens.access_token),
   }
 }
@@ -130,7 +130,7 @@ test('an unknown domain, a subdomain of a known one, or no address shows the lis
     assert.match(page, /<button name="provider" value="corp">.*\n?.*<button name="provider" value="partner">/s)
     assert.not.match(page, 'name="email"')
     assert.not.match(page, 'value="code"')
-    assert.equal(visitsOf(client), [])
+    assert.equal(listVisits(client), [])
   }
   assert.equal((await loggedIn({ email: 'a@elsewhere.example' }, { provider: 'partner' })).visits, ['partner', 'code'])
 })
@@ -145,11 +145,11 @@ test('a person types an address, then chooses from the list, in Chromium: by key
     const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 240_000 })
     answered.catch(() => undefined)
     await page.goto(client.authorizeUrl())
-    const focused = () => page.evaluate('document.activeElement.name + "=" + document.activeElement.value')
+    const readFocus = () => page.evaluate('document.activeElement.name + "=" + document.activeElement.value')
     /** Presses Tab until this element has the focus. */
     const tabTo = async (wanted: string) => {
-      for (let tabs = 0; tabs < 10 && (await focused()) !== wanted; tabs++) await page.keyboard.press('Tab')
-      assert.is(await focused(), wanted)
+      for (let tabs = 0; tabs < 10 && (await readFocus()) !== wanted; tabs++) await page.keyboard.press('Tab')
+      assert.is(await readFocus(), wanted)
     }
     const enter = () => Promise.all([page.waitForNavigation().catch(() => undefined), page.keyboard.press('Enter')])
     if (await page.$('button[value=allow]')) {
@@ -163,7 +163,7 @@ test('a person types an address, then chooses from the list, in Chromium: by key
     // Nothing listens at the last redirect's address.
     await enter()
     const code = new URL((await answered).url()).searchParams.get('code') ?? ''
-    const { access_token: token } = await tokensOf(await client.exchange(secret(code)))
+    const { access_token: token } = await readTokens(await client.exchange(secret(code)))
     assert.is(decodeJwt(token).sub, (await loggedIn({ provider: 'partner' })).sub)
   } finally {
     await browser.close()
@@ -174,9 +174,15 @@ test('a typed address is no identity, and is passed to nobody', async () => {
   const { name, email, sub, client, token } = await loggedIn({ email: ADDRESS })
   assert.equal([name, email].includes(ADDRESS), false)
   assert.is(sub, (await loggedIn({ provider: 'corp' })).sub)
-  const asked = server.upstreams.flatMap(({ authorizations }) => authorizations.map(String))
-  const said = JSON.stringify([asked, client.agent.visited, decodeJwt(token), server.gateway.lines, replica.lines])
-  assert.not.match(said, 'no-identity')
+  const requests = server.upstreams.flatMap(({ authorizations }) => authorizations.map(String))
+  const visible = JSON.stringify([
+    requests,
+    client.agent.visited,
+    decodeJwt(token),
+    server.gateway.lines,
+    replica.lines,
+  ])
+  assert.not.match(visible, 'no-identity')
 })
 
 test('the page works at the other replica, in its own browser; each answer fits its own provider', async () => {
@@ -184,7 +190,7 @@ test('the page works at the other replica, in its own browser; each answer fits 
   const { response } = await client.agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
   const page = (await response?.text()) ?? ''
   assert.match(page, 'name="email"')
-  const { token = '' } = consentOf(page, server.issuer) ?? {}
+  const { token = '' } = parseConsent(page, server.issuer) ?? {}
   client.agent.share(new URL(server.issuer).host, new URL(replica.url).host)
   const choose = (url: string, fields: Record<string, string>, { agent } = client) =>
     agent.post(new URL('/oauth/choose', url).href, { token, ...fields })
@@ -198,11 +204,11 @@ test('the page works at the other replica, in its own browser; each answer fits 
     await choose(replica.url, { provider: 'corp' }),
     await choose(replica.url, { provider: 'partner' }),
   ]
-  const stateOf = (one: Response) => new URL(one.headers.get('location') ?? '').searchParams.get('state') ?? ''
+  const readState = (one: Response) => new URL(one.headers.get('location') ?? '').searchParams.get('state') ?? ''
   assert.is(first.status, 302)
-  assert.is.not(stateOf(first), stateOf(second))
+  assert.is.not(readState(first), readState(second))
   // The same choice again replaces the first one: nothing grows.
-  assert.is(stateOf(await choose(server.issuer, { provider: 'corp' })), stateOf(first))
+  assert.is(readState(await choose(server.issuer, { provider: 'corp' })), readState(first))
   const end = await client.agent.follow(second.headers.get('location') ?? '', (at) => at.startsWith(REDIRECT))
   const code = new URL(end.url).searchParams.get('code') ?? ''
   assert.is((await client.exchange(code)).status, 200)
@@ -218,17 +224,17 @@ test('a link leads through the provider that knows its user, and a sign-in asks'
   assert.match(
     text,
     new RegExp(
-      `${hostOf(server.upstreams[1] as LoginProvider)}.*then.*${hostOf(server.upstreams[3] as LoginProvider)}`,
+      `${readHost(server.upstreams[1] as LoginProvider)}.*then.*${readHost(server.upstreams[3] as LoginProvider)}`,
       's',
     ),
   )
   assert.match((await sendForm(client.agent, form)).text, 'github is linked')
   assert.ok((await call('github', token)).result)
   const page = await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()
-  assert.match(page, new RegExp(`Sign in at ${server.upstreams.slice(0, 2).map(hostOf).join(' or ')}`))
-  const fields = { token: consentOf(page, server.issuer)?.token ?? '', action: 'sign-in' }
+  assert.match(page, new RegExp(`Sign in at ${server.upstreams.slice(0, 2).map(readHost).join(' or ')}`))
+  const fields = { token: parseConsent(page, server.issuer)?.token ?? '', action: 'sign-in' }
   const choice = await (await client.agent.post(`${server.issuer}/oauth/sessions`, fields)).text()
-  const chosen = { token: consentOf(choice, server.issuer)?.token ?? '', provider: 'partner' }
+  const chosen = { token: parseConsent(choice, server.issuer)?.token ?? '', provider: 'partner' }
   const sent = await client.agent.post(`${server.issuer}/oauth/choose`, chosen)
   const { response } = await client.agent.follow(sent.headers.get('location') ?? '', () => false)
   assert.match((await response?.text()) ?? '', 'You are signed in as')
@@ -265,11 +271,11 @@ test('a provider that is taken out ends the logins at it at both replicas, and n
   assert.equal(await statuses(partner), [401, 401])
   assert.is(await refusal(partner.client.refresh(partner.refreshToken)), '400 invalid_grant')
   assert.equal(await statuses(corp), [200, 200])
-  const { refresh_token: next } = await tokensOf(await corp.client.refresh(corp.refreshToken))
+  const { refresh_token: next } = await readTokens(await corp.client.refresh(corp.refreshToken))
   assert.ok(next)
   await use(whole)
   assert.equal(await statuses(partner), [200, 200])
-  assert.ok((await tokensOf(await partner.client.refresh(partner.refreshToken))).access_token)
+  assert.ok((await readTokens(await partner.client.refresh(partner.refreshToken))).access_token)
 })
 
 test.run()

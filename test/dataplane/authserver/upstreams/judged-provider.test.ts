@@ -8,14 +8,14 @@ import * as assert from 'uvu/assert'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   refusal,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -40,7 +40,7 @@ test.before(async () => {
       hmacSecretFiles: ['hmac'],
       storage: { type: 'redis', redis: { addresses: [redis.address] } },
     },
-    gateway: { backends: [injecting('b', raw.url, 'corp')] },
+    gateway: { backends: [buildInjectingBackend('b', raw.url, 'corp')] },
     prepare: (directory) => writeFile(join(directory, 'hmac'), hmacSecret),
   })
   client = await TestClient.register(server.issuer)
@@ -75,7 +75,7 @@ async function loginAs(corp: string, code: string): Promise<string> {
 const post = (method: string, params: Record<string, unknown>, token: string) =>
   postModern(server.gateway.url, method, params, { authorization: `Bearer ${token}` })
 const call = async (token: string) => (await post('tools/call', { name: 'b_t' }, token)).status
-const listed = async (token: string) => {
+const listTools = async (token: string) => {
   const { json } = await post('tools/list', {}, token)
   return json.result.tools.map(({ name }) => name)
 }
@@ -86,10 +86,10 @@ test('subject and claims are those of the ID token of that provider', async () =
   const other = await loginAs('alice', 'other')
   assert.is(decodeJwt(dev).sub, decodeJwt(other).sub, 'one user of the gateway')
   assert.is(await call(dev), 200)
-  assert.equal(await listed(dev), ['b_t'])
+  assert.equal(await listTools(dev), ['b_t'])
   assert.is(await call(other), 403)
-  assert.equal(await listed(other), [])
-  assert.is(await call(dev), 200, 'and neither changes what the other may')
+  assert.equal(await listTools(other), [])
+  assert.is(await call(dev), 200, 'neither changes the rights of the other')
 })
 
 test('the gateway’s own subject and claims are not used', async () => {
@@ -98,7 +98,7 @@ test('the gateway’s own subject and claims are not used', async () => {
   assert.is(email, 'dev@example.com')
   await judge(FOR_DEV, `permit(principal == Client::"${sub}", action, resource);`)
   assert.is(await call(token), 403)
-  assert.equal(await listed(token), [])
+  assert.equal(await listTools(token), [])
 })
 
 test('a token from an assertion is judged by the assertion’s claims if its provider is the judging one', async () => {
@@ -119,7 +119,7 @@ test('a token from an assertion is judged by the assertion’s claims if its pro
     ),
   ]
   const backends = [{ name: 'b', url: raw.url }]
-  const judging = (primaryUpstreamProvider: string) =>
+  const restartWithPrimary = (primaryUpstreamProvider: string) =>
     use(
       { backends, authz: { policies, primaryUpstreamProvider } },
       { trustedIssuers: [issuer(corp, 'corp'), issuer(code)] },
@@ -132,16 +132,16 @@ test('a token from an assertion is judged by the assertion’s claims if its pro
     const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
     return client.post('token', grant)
   }
-  const statusOf = async (...asked: Parameters<typeof redeem>) =>
-    call((await tokensOf(await redeem(...asked))).access_token)
-  await judging('corp')
-  const token = (await tokensOf(await redeem(corp, { sub: 'dev', team: 'x' }))).access_token
+  const readStatus = async (...args: Parameters<typeof redeem>) =>
+    call((await readTokens(await redeem(...args))).access_token)
+  await restartWithPrimary('corp')
+  const token = (await readTokens(await redeem(corp, { sub: 'dev', team: 'x' }))).access_token
   assert.is(await call(token), 200)
   assert.not('team' in decodeJwt(token))
-  assert.is(await statusOf(corp, { sub: 'dev', team: 'y' }), 403)
-  assert.is(await statusOf(corp, { sub: 'other', team: 'x' }), 403)
+  assert.is(await readStatus(corp, { sub: 'dev', team: 'y' }), 403)
+  assert.is(await readStatus(corp, { sub: 'other', team: 'x' }), 403)
   // This provider does not know the user of the same name at another issuer.
-  assert.is(await statusOf(code, { sub: 'dev', team: 'x' }), 403)
+  assert.is(await readStatus(code, { sub: 'dev', team: 'x' }), 403)
   for (const [verified, status] of [
     [undefined, 200],
     [true, 200],
@@ -149,15 +149,15 @@ test('a token from an assertion is judged by the assertion’s claims if its pro
     ['false', 403],
   ] as const)
     assert.is(
-      await statusOf(corp, { sub: 'mail', email: 'm@example.com', email_verified: verified }),
+      await readStatus(corp, { sub: 'mail', email: 'm@example.com', email_verified: verified }),
       status,
       String(verified),
     )
-  assert.is(await statusOf(corp, { sub: 'dev', team: 'x', act: { sub: 'agent' } }), 200)
+  assert.is(await readStatus(corp, { sub: 'dev', team: 'x', act: { sub: 'agent' } }), 200)
   assert.is(await refusal(redeem(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) })), '400 invalid_grant')
-  await judging('code')
+  await restartWithPrimary('code')
   assert.is(await call(token), 403)
-  assert.is(await statusOf(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) }), 403)
+  assert.is(await readStatus(corp, { sub: 'dev', team: 'x', more: 'x'.repeat(8192) }), 403)
 })
 
 test('policies don’t see an e-mail address that the provider has not verified', async () => {
@@ -188,7 +188,7 @@ test('a login without the judging provider is denied everything', async () => {
   assert.is(await call(token), 200)
   await judge(EVERYTHING)
   assert.is(await call(token), 403)
-  assert.equal(await listed(token), [])
+  assert.equal(await listTools(token), [])
   assert.is(await call(await loginAs('alice', 'dev')), 200)
   // Without the provider, policies use the token itself again.
   await use({ authz: { policies: [EVERYTHING] } })
@@ -237,10 +237,10 @@ test('a judging provider that does not exist, or has no ID tokens, makes the con
     }
     const authz = { policies: [EVERYTHING], primaryUpstreamProvider: provider }
     await server.gateway.configure(server.config({ upstreamProviders: [oauth2] }, { authz, backends: [] }))
-    const found = async () =>
+    const findRefusal = async () =>
       (await server.gateway.status()).refused.find(({ pointer }) => pointer === '/authz/primaryUpstreamProvider')
-    await eventually('it is refused', async () => (await found()) !== undefined)
-    assert.match((await found())?.message ?? '', provider === 'corp' ? /of type oidc/ : /must name one of/)
+    await eventually('it is refused', async () => (await findRefusal()) !== undefined)
+    assert.match((await findRefusal())?.message ?? '', provider === 'corp' ? /of type oidc/ : /must name one of/)
     await server.gateway.configure(server.config())
     await eventually('it is good again', async () => (await server.gateway.status()).refused.length === 0)
   }
@@ -255,9 +255,9 @@ test('a judging provider that no login visits makes the configuration invalid', 
   }
   const authz = { policies: [EVERYTHING], primaryUpstreamProvider: 'later' }
   await server.gateway.configure(server.config({ upstreamProviders: [...upstreamProviders, later] }, { authz }))
-  const found = async () => (await server.gateway.status()).refused[0]
-  await eventually('it is refused', async () => (await found()) !== undefined)
-  assert.match((await found())?.message ?? '', 'whose loginPolicy is required')
+  const findRefusal = async () => (await server.gateway.status()).refused[0]
+  await eventually('it is refused', async () => (await findRefusal()) !== undefined)
+  assert.match((await findRefusal())?.message ?? '', 'whose loginPolicy is required')
   await server.gateway.configure(server.config())
   await eventually('it is good again', async () => (await server.gateway.status()).refused.length === 0)
 })

@@ -16,15 +16,15 @@ import { readGateway } from '../../../../dataplane/config/read/gateway.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connectV1, textOf } from '../../../support/gateway/clients.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { connectV1, readText } from '../../../support/gateway/clients.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { deleteKey, enterKey, keyLinkIn, openKey } from '../../../support/identity/key-entry.ts'
-import { bePatient } from '../../../support/patience.ts'
+import { usePatience } from '../../../support/patience.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 const GOOD = secret<string>('jira-0123456789-abcdefghij-good')
@@ -37,7 +37,7 @@ let refusedKey: string | undefined
 let refusals = 0
 /** A promise that calls of tools wait for before they are answered. */
 let holding: Promise<unknown> | undefined
-let verifying: { url: string; asked: { method?: string; headers: IncomingHttpHeaders }[]; close(): void }
+let verifying: { url: string; requests: { method?: string; headers: IncomingHttpHeaders }[]; close(): void }
 let server: AuthServerUnderTest
 let client: TestClient
 let token: string
@@ -55,7 +55,7 @@ const config = (more: object = {}) => {
   const base = server.config()
   return server.config({
     upstreamProviders: [
-      ...given(base.authServer).upstreamProviders,
+      ...unwrap(base.authServer).upstreamProviders,
       { name: 'jira', type: 'key', keyConfig: keyConfig(more) },
     ],
   } as never)
@@ -78,22 +78,24 @@ test.before(async () => {
       return true
     },
   })
-  const asked: (typeof verifying)['asked'] = []
+  const requests: (typeof verifying)['requests'] = []
   const http = createServer(({ method, headers, url }, response) => {
-    asked.push({ ...(method && { method }), headers })
+    requests.push({ ...(method && { method }), headers })
     if (url === '/elsewhere') response.writeHead(200).end()
     else if (url === '/moved') response.writeHead(302, { location: '/elsewhere' }).end()
     else response.writeHead(String(headers['x-api-key']).includes('good') ? 200 : 403).end('x'.repeat(100_000))
   })
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
-  verifying = { url, asked, close: () => http.close() }
+  verifying = { url, requests, close: () => http.close() }
   server = await startAuthServer({
     gateway: {
-      backends: [injecting('tickets', raw.url, 'corp'), { name: 'open', url: raw.url }],
+      backends: [buildInjectingBackend('tickets', raw.url, 'corp'), { name: 'open', url: raw.url }],
     },
   })
-  const gateway = { backends: [injecting('tickets', raw.url, 'jira'), { name: 'open', url: raw.url }].flat() }
+  const gateway = {
+    backends: [buildInjectingBackend('tickets', raw.url, 'jira'), { name: 'open', url: raw.url }].flat(),
+  }
   const { config: plain } = server
   server = { ...server, config: (more, other) => plain(more, { ...gateway, ...other } as never) }
   await configure()
@@ -106,7 +108,7 @@ test.before.each(async () => {
   client.agent.forget(new URL(server.upstream.issuer).host)
   token = (await client.login()).access_token
   raw.seen.length = 0
-  verifying.asked.length = 0
+  verifying.requests.length = 0
 })
 test.after(async () => {
   verifying.close()
@@ -126,8 +128,8 @@ const sentKeys = () => raw.calls('tools/call').map(({ headers }) => headers['x-a
 const forget = () => deleteKey(client.agent, server.issuer)
 
 test('the first call gets a link in the form of its era; after the key is entered it succeeds with the templated header', async () => {
-  const asked = await call({ _meta: META })
-  assert.is(asked.json.result.resultType, 'input_required')
+  const prompted = await call({ _meta: META })
+  assert.is(prompted.json.result.resultType, 'input_required')
   const inSession = await openSession(server.gateway.url, authorization())
   const plain = await post(server.gateway.url, rpc('tools/call', { name: 'tickets_t', arguments: {} }), inSession)
   assert.is(plain.json.result.isError, true)
@@ -142,7 +144,7 @@ test('the first call gets a link in the form of its era; after the key is entere
     authorization(),
   )
   const session = {
-    'mcp-session-id': given(declared.headers.get('mcp-session-id')),
+    'mcp-session-id': unwrap(declared.headers.get('mcp-session-id')),
     'mcp-protocol-version': '2025-11-25',
   }
   const required = await post(server.gateway.url, rpc('tools/call', { name: 'tickets_t', arguments: {} }), {
@@ -150,7 +152,7 @@ test('the first call gets a link in the form of its era; after the key is entere
     ...session,
   })
   assert.is(required.json.error.code, -32042)
-  const url = keyLinkIn(asked.json)
+  const url = keyLinkIn(prompted.json)
   assert.is(keyLinkIn(required.json), url)
   assert.is(keyLinkIn(plain.json), url)
   assert.is(raw.calls('tools/call').length, 0, 'no shared credential goes in its place')
@@ -181,15 +183,15 @@ test('the gateway’s page and its explanations say that tools need a key, and w
   })
   // The link works in a browser.
   assert.ok((await openKey(client.agent, link)).form)
-  const explained = async (tool: string) => {
+  const explainTool = async (tool: string) => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ tool }) }
     const { needs } = (await (await fetch(`${server.gateway.adminUrl}/explain`, init)).json()) as { needs: object[] }
     return needs
   }
   const login = { kind: 'login', scopes: ['tools:call'], links: [server.issuer] }
   const key = { kind: 'key', backend: 'tickets', provider: 'jira', title: 'Jira', links: [link] }
-  assert.equal(await explained('tickets_t'), [login, { ...key, helpUrl: 'https://jira.example.com/keys' }])
-  assert.equal(await explained('open_t'), [login])
+  assert.equal(await explainTool('tickets_t'), [login, { ...key, helpUrl: 'https://jira.example.com/keys' }])
+  assert.equal(await explainTool('open_t'), [login])
 })
 
 test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its own form', async () => {
@@ -203,12 +205,12 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
       () => undefined,
       (error: unknown) => error,
     )
-    return given(value as { code?: number; data?: unknown } | undefined)
+    return unwrap(value as { code?: number; data?: unknown } | undefined)
   }
   const walk = async (
     name: string,
     ask: () => Promise<unknown>,
-    link: (asked: Promise<unknown>) => Promise<string>,
+    link: (outcome: Promise<unknown>) => Promise<string>,
   ) => {
     await forget()
     await eventually('no key', async () => (await call()).json.result.isError === true)
@@ -216,7 +218,7 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
     const page = await enterKey(client.agent, await link(ask()), GOOD)
     assert.match(page.text, 'The key is kept', name)
     assert.is(raw.calls('tools/call').length, sent, name)
-    assert.is(textOf(await ask()), 'ok', name)
+    assert.is(readText(await ask()), 'ok', name)
     assert.is(sentKeys().at(-1), `Token ${GOOD};v=1`)
   }
 
@@ -224,10 +226,10 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
   await walk(
     'SDK 1, text',
     () => plain.callTool(args),
-    async (asked) => {
-      const result = await asked
+    async (outcome) => {
+      const result = await outcome
       assert.is((result as { isError?: boolean }).isError, true)
-      return keyLinkIn(textOf(result))
+      return keyLinkIn(readText(result))
     },
   )
   await plain.close()
@@ -237,8 +239,8 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
   await walk(
     'SDK 1, error',
     () => one.callTool(args),
-    async (asked) => {
-      const error = await failure(asked)
+    async (outcome) => {
+      const error = await failure(outcome)
       assert.instance(error, UrlElicitationRequiredError)
       assert.is(error.code, -32042)
       return keyLinkIn(error.data)
@@ -251,7 +253,7 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
   await walk(
     'SDK 2, session',
     () => session.callTool(args),
-    async (asked) => keyLinkIn((await failure(asked)).data),
+    async (outcome) => keyLinkIn((await failure(outcome)).data),
   )
   await session.close()
 
@@ -265,7 +267,7 @@ test('SDK 1 and SDK 2 get from a missing key to a successful call, each in its o
   })
   await forget()
   await eventually('no key', async () => (await call()).json.result.isError === true)
-  assert.is(textOf(await modern.callTool(args)), 'ok')
+  assert.is(readText(await modern.callTool(args)), 'ok')
   assert.is(visited, 1)
   await modern.close()
 })
@@ -296,11 +298,13 @@ test('another person who follows the link is refused, and nothing is kept', asyn
 test('a missing, foreign or used form token stores no key', async () => {
   const url = keyLinkIn((await call()).json)
   const { form } = await openKey(client.agent, url)
-  const { action, fields } = given(form)
+  const { action, fields } = unwrap(form)
   const { token: formToken = '' } = fields
   const mallory = await TestClient.register(server.issuer)
   server.upstream.user = 'mallory'
-  const foreign = given((await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)).form).fields['token']
+  const foreign = unwrap((await openKey(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)).form).fields[
+    'token'
+  ]
   server.upstream.user = 'alice'
   const attempts = [{}, { token: '' }, { token: foreign }, { token: `${formToken.slice(0, 43)}.${'a'.repeat(43)}` }]
   for (const attempt of attempts) {
@@ -344,7 +348,7 @@ test('a key that the server refuses on trial, or that can’t be tried, is not s
   const page = await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, OTHER)
   assert.is(page.status, 400)
   assert.match(page.text, 'Jira refuses this key (status 403)')
-  assert.is(verifying.asked.at(-1)?.headers['x-api-key'], `Token ${OTHER};v=1`)
+  assert.is(verifying.requests.at(-1)?.headers['x-api-key'], `Token ${OTHER};v=1`)
   await configure({ verify: { url: `${verifying.url}/moved` } })
   assert.match((await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'status 302')
   for (const url of ['https://10.0.0.1/me', 'https://169.254.169.254/latest']) {
@@ -356,11 +360,11 @@ test('a key that the server refuses on trial, or that can’t be tried, is not s
   }
   await configure({ verify: { url: `${verifying.url}/me`, method: 'HEAD', expectStatus: [200, 204] } })
   assert.match((await enterKey(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'The key is kept')
-  assert.is(verifying.asked.at(-1)?.method, 'HEAD')
+  assert.is(verifying.requests.at(-1)?.method, 'HEAD')
   await configure()
 })
 
-test('if the backend refuses a key, it is asked for again after one request, without another credential', async () => {
+test('if the backend refuses a key, the user is asked again after one request, and no other credential is sent', async () => {
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   refusals = 0
   refusedKey = GOOD
@@ -384,7 +388,7 @@ test('the refusal of an old key does not affect the key that replaced it', async
   await enterKey(client.agent, url, GOOD)
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
   /** Runs an action while a call is pending, whose key the backend then refuses; returns the call's answer. */
-  const meanwhile = async (act: () => Promise<unknown>) => {
+  const duringCall = async (act: () => Promise<unknown>) => {
     const released = Promise.withResolvers<void>()
     const before = raw.calls('tools/call').length
     holding = released.promise
@@ -399,14 +403,14 @@ test('the refusal of an old key does not affect the key that replaced it', async
     return json
   }
   // The new key is not marked as refused, and the pending call is sent with it.
-  const replaced = await meanwhile(() => enterKey(client.agent, url, OTHER))
+  const replaced = await duringCall(() => enterKey(client.agent, url, OTHER))
   assert.is(replaced.result?.content?.[0]?.text, 'ok', JSON.stringify(replaced))
   assert.match(String(sentKeys().at(-1)), OTHER)
   assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'has refused this key')
   await enterKey(client.agent, url, GOOD)
   await eventually('the first one', async () => (await call()) && String(sentKeys().at(-1)).includes(GOOD))
   // A deleted key does not come back as a refused one.
-  keyLinkIn(await meanwhile(forget))
+  keyLinkIn(await duringCall(forget))
   assert.not.match(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text(), 'name="delete-key"')
 })
 
@@ -439,7 +443,7 @@ test('a deleted key is no longer used; a key with a lifetime expires, and the pa
   holding = released.promise
   const pending = call()
   await eventually('the call', () => sentKeys().includes(`Token ${GOOD};v=1`))
-  await eventually('its end', async () => {
+  await eventually('its end is seen', async () => {
     const { status } = await openKey(client.agent, `${server.issuer}/oauth/key?provider=jira`)
     assert.is(status, 200)
     return !(await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()).includes('name="delete-key"')
@@ -492,7 +496,7 @@ test('below a path of the issuer, links, pages and forms are below it; a deleted
     change(config) {
       const { authServer, backends } = config as { authServer: { upstreamProviders: object[] }; backends: object[] }
       authServer.upstreamProviders.push({ name: 'jira', type: 'key', keyConfig: keyConfig() })
-      backends.push(injecting('tickets', raw.url, 'jira'))
+      backends.push(buildInjectingBackend('tickets', raw.url, 'jira'))
     },
   })
   try {
@@ -502,7 +506,7 @@ test('below a path of the issuer, links, pages and forms are below it; a deleted
     const url = keyLinkIn((await calling()).json)
     assert.ok(url.startsWith(`${below.issuer}/oauth/key?`), url)
     const { form } = await openKey(caller.agent, url)
-    assert.is(given(form).action, `${below.issuer}/oauth/key`)
+    assert.is(unwrap(form).action, `${below.issuer}/oauth/key`)
     assert.match((await enterKey(caller.agent, url, GOOD)).text, 'The key is kept')
     await eventually('the call', async () => (await calling()).json.result?.content?.[0]?.text === 'ok')
     const where = caller.agent.visited.filter((at) => at.startsWith(new URL(below.issuer).origin))
@@ -520,7 +524,7 @@ test('below a path of the issuer, links, pages and forms are below it; a deleted
 })
 
 test('a key that takes long to match delays no other request', async () => {
-  using _ = bePatient()
+  using _ = usePatience()
   const keys = new UserKeys({
     settings: { issuer: server.issuer, keyEndpoint: '' },
     providers: [
@@ -554,7 +558,7 @@ test('mistakes in the configuration are refused with their place', async () => {
   const findings = async (more: object, provider: object = {}) => {
     const { checkGateway } = await import('../../../../dataplane/config/check/gateway.ts')
     const whole = config(more) as unknown as Parameters<typeof checkGateway>[0]
-    const authServer = given(whole.authServer)
+    const authServer = unwrap(whole.authServer)
     const upstreamProviders = authServer.upstreamProviders.map((one) =>
       one.type === 'key' ? { ...one, ...provider } : one,
     )

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
@@ -26,7 +26,7 @@ test.before(async () => {
   server = await startAuthServer({
     providers: ['corp', 'github'],
     onDemand: ['github'],
-    gateway: { backends: [injecting('hub', raw.url)] },
+    gateway: { backends: [buildInjectingBackend('hub', raw.url)] },
   })
   client = await TestClient.register(server.issuer)
 })
@@ -156,7 +156,7 @@ test('the end of a login ends its links', async () => {
   await follow(client.agent, link)
   assert.ok((await call()).json.result.content)
   assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
-  await eventually('its end', async () => (await call()).status === 401)
+  await eventually('its end is seen', async () => (await call()).status === 401)
 })
 
 test('if the person refuses or the provider fails, nothing is linked', async () => {

@@ -6,7 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { OAuth2UpstreamConfig } from '../../../../dataplane/config/auth-server.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import {
@@ -60,7 +60,7 @@ async function withGateway(
   provider.flavour = flavour
   const server = await startAuthServer({
     authServer: { upstreamProviders: [oauth2Upstream('code', provider, config)] },
-    gateway: { backends: [injecting('own', raw.url, 'code')] },
+    gateway: { backends: [buildInjectingBackend('own', raw.url, 'code')] },
     prepare: (directory) => writeSecret(directory, provider),
   })
   try {
@@ -73,7 +73,7 @@ async function withGateway(
 
 const call = async (server: AuthServerUnderTest, token: string) =>
   (await postModern(server.gateway.url, 'tools/call', { name: 'own_t' }, { authorization: `Bearer ${token}` })).json
-const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+const listSent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
 test('GitHub: numeric ids, a secret in the form, errors at 200', () =>
   withGateway(github, { scopes: ['repo', 'user:email'], ...userAt(GITHUB_USER) }, async (server, client) => {
@@ -91,13 +91,13 @@ test('GitHub: numeric ids, a secret in the form, errors at 200', () =>
     )
     assert.is(provider.userRequests[0]?.headers['user-agent'], 'portico')
     assert.ok((await call(server, token)).result)
-    assert.equal(sent(), [`Bearer ${provider.given.at(-1)}`])
+    assert.equal(listSent(), [`Bearer ${provider.issued.at(-1)}`])
     assert.is(decodeJwt((await client.login()).access_token).sub, claims.sub)
     provider.user = '1002'
     assert.is.not(decodeJwt((await client.login()).access_token).sub, claims.sub)
     // The client authentication that worked is remembered.
     assert.equal(
-      provider.asked.map(({ way }) => way),
+      provider.requests.map(({ way }) => way),
       ['basic', 'post', 'post', 'post'],
     )
     provider.user = undefined
@@ -109,9 +109,9 @@ test('Slack: the token and the user are inside the answer', () =>
     provider.user = 'U123'
     const { access_token: token } = await client.login()
     assert.ok((await call(server, token)).result)
-    assert.equal(sent(), [`Bearer ${provider.given.at(-1)}`])
+    assert.equal(listSent(), [`Bearer ${provider.issued.at(-1)}`])
     assert.equal(
-      provider.asked.map(({ way }) => way),
+      provider.requests.map(({ way }) => way),
       ['basic'],
     )
     assert.is(decodeJwt((await client.login()).access_token).sub, decodeJwt(token).sub)
@@ -131,8 +131,8 @@ test('nested tokens are refreshed, and an ended grant is reported once', async (
     const { access_token: token } = await client.login()
     clock.pass(60_000)
     assert.ok((await call(server, token)).result)
-    assert.is(provider.asked.length, 2)
-    assert.equal(sent(), [`Bearer ${provider.given[1]}`])
+    assert.is(provider.requests.length, 2)
+    assert.equal(listSent(), [`Bearer ${provider.issued[1]}`])
     const another = (await client.login()).access_token
     provider.flavour = {
       ...short,
@@ -140,10 +140,10 @@ test('nested tokens are refreshed, and an ended grant is reported once', async (
       error: () => ({ body: { ok: false, error: 'token_revoked', detail: 'secret details' } }),
     }
     clock.pass(60_000)
-    const before = provider.asked.length
+    const before = provider.requests.length
     for (let calls = 0; calls < 3; calls++)
       assert.match((await call(server, another)).error.message, 'you have to log in at the provider "code" again')
-    assert.is(provider.asked.length, before + 1)
+    assert.is(provider.requests.length, before + 1)
   })
 })
 
@@ -165,7 +165,7 @@ test('if a provider gives a refresh token once, later logins of the same user us
     clock.pass(60_000)
     assert.match((await call(server, others)).error.message, 'you have to log in at the provider "code" again')
     assert.ok((await call(server, token)).result)
-    assert.is(provider.asked.at(-1)?.form['grant_type'], 'refresh_token')
+    assert.is(provider.requests.at(-1)?.form['grant_type'], 'refresh_token')
   })
 })
 
@@ -190,7 +190,7 @@ test('public clients send their id; form-encoded answers are read', () =>
       assert.is(request?.method, 'POST')
       assert.is(request?.headers.accept, 'application/x+json')
       assert.is(request?.headers['x-version'], '2')
-      assert.equal([...new Set(provider.asked.slice(-1).map(({ way }) => way))], ['none'])
+      assert.equal([...new Set(provider.requests.slice(-1).map(({ way }) => way))], ['none'])
     },
   ))
 
@@ -213,7 +213,7 @@ test('with several providers each has its own callback, which accepts no code of
     assert.ok((await client.login()).access_token)
     const callbacks = [provider, hostile].map(({ authorizations: [one] }) => one?.get('redirect_uri') ?? '')
     assert.equal(callbacks, [`${server.issuer}/oauth/callback/honest`, `${server.issuer}/oauth/callback/hostile`])
-    const codes = hostile.asked.length
+    const codes = hostile.requests.length
     for (const path of ['/honest', '', '/unknown', '/hostile/', '/HOSTILE']) {
       // The hostile provider redirects the browser to the honest one, with the state of its own login.
       const { url } = await client.agent.follow(client.authorizeUrl(), (at) =>
@@ -224,7 +224,7 @@ test('with several providers each has its own callback, which accepts no code of
       assert.ok(back.status === 400 || back.status === 404, `${path}: ${back.status}`)
       assert.is(back.headers.get('location'), null)
     }
-    assert.is(hostile.asked.length, codes)
+    assert.is(hostile.requests.length, codes)
     assert.ok((await client.login()).access_token)
   } finally {
     await server.close()
@@ -259,7 +259,7 @@ test('an ID token beside the tokens is neither trusted nor stored; only configur
 
 test('unusable answers end the login with fixed words', () => {
   const token = 'words-of-the-provider'
-  const at = (changes: object) => ({ body: { access_token: token, token_type: 'Bearer', ...changes } })
+  const buildReply = (changes: object) => ({ body: { access_token: token, token_type: 'Bearer', ...changes } })
   const answers: Flavour[] = [
     { tokens: () => ({ status: 500, body: token }) },
     { tokens: () => ({ status: 302, body: token }) },
@@ -269,13 +269,13 @@ test('unusable answers end the login with fixed words', () => {
     { tokens: () => ({ body: {} }) },
     { tokens: () => ({ body: { x: 'y'.repeat(1_200_000) } }) },
     { tokens: () => ({ body: { error: { message: token } } }) },
-    { tokens: () => at({ token_type: 'mac' }) },
-    { tokens: () => at({ token_type: 7 }) },
-    { tokens: () => at({ access_token: { [token]: 1 } }) },
-    { tokens: () => at({ access_token: '' }) },
-    { tokens: () => at({ access_token: `${token}\r\nx: y` }) },
-    { tokens: () => at({ access_token: 'é' }) },
-    { tokens: () => at({ access_token: 'a'.repeat(40_000) }) },
+    { tokens: () => buildReply({ token_type: 'mac' }) },
+    { tokens: () => buildReply({ token_type: 7 }) },
+    { tokens: () => buildReply({ access_token: { [token]: 1 } }) },
+    { tokens: () => buildReply({ access_token: '' }) },
+    { tokens: () => buildReply({ access_token: `${token}\r\nx: y` }) },
+    { tokens: () => buildReply({ access_token: 'é' }) },
+    { tokens: () => buildReply({ access_token: 'a'.repeat(40_000) }) },
     { tokens: () => ({ body: `{"access_token":${DEEP}}` }) },
     { tokens: () => ({ body: `{"access_token":"x","scope":${DEEP},"token_type":{}}` }) },
     { user: () => ({ body: `{"sub":${DEEP}}` }) },

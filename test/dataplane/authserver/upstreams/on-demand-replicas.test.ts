@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { deleteKey, enterKey } from '../../../support/identity/key-entry.ts'
@@ -38,7 +38,7 @@ test.before(async () => {
   server = await startAuthServer({
     providers: ['corp', 'github'],
     onDemand: ['github'],
-    gateway: { backends: [injecting('hub', raw.url)] },
+    gateway: { backends: [buildInjectingBackend('hub', raw.url)] },
     authServer: {
       hmacSecretFiles: ['hmac'],
       signingKeyFiles: ['key.pem'],
@@ -80,7 +80,7 @@ async function everything(): Promise<string[]> {
     }),
   )
 }
-const kept = async (part: string) => (await store.keys('*')).filter((name) => name.includes(part))
+const findKeys = async (part: string) => (await store.keys('*')).filter((name) => name.includes(part))
 
 test('a thousand calls at two replicas create one link, which works at both', async () => {
   const client = await TestClient.register(server.issuer)
@@ -91,8 +91,8 @@ test('a thousand calls at two replicas create one link, which works at both', as
     for (const { result } of await Promise.all(turns)) links.add(linkIn(result))
   }
   assert.is(links.size, 1)
-  assert.is((await kept(':as:link:')).length, 1)
-  const [record = ''] = await kept(':as:link:')
+  assert.is((await findKeys(':as:link:')).length, 1)
+  const [record = ''] = await findKeys(':as:link:')
   const ttl = await store.ttl(record)
   assert.ok(ttl > 0 && ttl <= 600, String(ttl))
   // The link can't be derived from Redis.
@@ -102,9 +102,9 @@ test('a thousand calls at two replicas create one link, which works at both', as
   assert.is(page.status, 200)
   for (const url of [server.gateway.url, replica.url])
     assert.ok((await call(token, url)).result.content[0].text === 'ok')
-  for (const part of [':as:link:', ':as:linking:', ':as:login:']) assert.equal(await kept(part), [], part)
+  for (const part of [':as:link:', ':as:linking:', ':as:login:']) assert.equal(await findKeys(part), [], part)
   // Nothing is left of the visit to the providers: only the login itself, and what the user's later logins need.
-  const logins = (await kept(':upstream:')).filter((name) => !name.includes(':lock:'))
+  const logins = (await findKeys(':upstream:')).filter((name) => !name.includes(':lock:'))
   const providers = await Promise.all(
     // Another field names the share in which they count.
     logins.map(async (name) =>
@@ -117,8 +117,8 @@ test('a thousand calls at two replicas create one link, which works at both', as
   assert.equal(providers, ['corp,github', 'corp,github'])
   assert.is((await client.post('revoke', { client_id: client.id, token: refresh })).status, 200)
   for (const url of [server.gateway.url, replica.url])
-    await eventually('its end', async () => (await call(token, url)).error !== undefined)
-  await eventually('its tokens’ end', async () => (await kept(':upstream:')).length === 1)
+    await eventually('its end is seen', async () => (await call(token, url)).error !== undefined)
+  await eventually('its tokens’ end', async () => (await findKeys(':upstream:')).length === 1)
 })
 
 test('a key entered at one replica works at the other, and can be opened under its own name alone', async () => {
@@ -132,7 +132,7 @@ test('a key entered at one replica works at the other, and can be opened under i
         { name: 'desk', type: 'key', keyConfig: keys as never },
       ],
     },
-    { backends: [injecting('hub', raw.url, 'desk')] },
+    { backends: [buildInjectingBackend('hub', raw.url, 'desk')] },
   )
   for (const gateway of [server.gateway, replica]) {
     const { config: before } = await gateway.status()
@@ -152,7 +152,7 @@ test('a key entered at one replica works at the other, and can be opened under i
     assert.is((await client.agent.post(form?.action ?? '', { ...form?.fields, key })).status, 303)
     return { client, token }
   }
-  const records = async () => (await kept(':upstream:')).filter((name) => !name.includes(':lock:'))
+  const records = async () => (await findKeys(':upstream:')).filter((name) => !name.includes(':lock:'))
   const withKeys = async () => {
     const found = await Promise.all(
       (await records()).map(async (name) => [name, await store.hget(name, 'desk')] as const),
@@ -169,7 +169,7 @@ test('a key entered at one replica works at the other, and can be opened under i
   const eve = await enter('eve', 'eves-own-key-0123456789')
   const [eves] = (await withKeys()).filter(([name]) => name !== adas?.[0])
   await store.hset(eves?.[0] ?? '', 'desk', adas?.[1] ?? '')
-  await eventually('the copied record opens nothing', async () =>
+  await eventually('the copied record is useless', async () =>
     JSON.stringify(await call(eve.token, replica.url)).includes('/oauth/key?'),
   )
   const removed = await ada.client.agent.get(`${server.issuer}/oauth/sessions`)
@@ -180,29 +180,29 @@ test('a key entered at one replica works at the other, and can be opened under i
   }
   assert.is((await ada.client.agent.post(`${server.issuer}/oauth/sessions`, fields)).status, 303)
   const urls = [server.gateway.url, replica.url]
-  const isAsked = async (url: string) => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?')
-  for (const url of urls) await eventually('its end at both', () => isAsked(url))
+  const needsKey = async (url: string) => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?')
+  for (const url of urls) await eventually('its end at both', () => needsKey(url))
 
   // One replica replaces the key while the other deletes it: both agree on which came last, and neither uses the old
   // one.
   const { agent } = ada.client
-  const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
+  const toReplica = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
   agent.share(new URL(server.issuer).host, new URL(replica.url).host)
   const page = `${server.issuer}/oauth/key?provider=desk`
   for (let turn = 0; turn < 2; turn++) {
     const [old, next] = [secret(`desk-old-0123456789-${turn}`), secret(`desk-new-0123456789-${turn}`)]
     assert.match((await enterKey(agent, page, old)).text, 'The key is kept')
-    for (const url of urls) await eventually('the old key', async () => !(await isAsked(url)))
-    const { form } = await openLink(agent, there(page))
+    for (const url of urls) await eventually('the old key', async () => !(await needsKey(url)))
+    const { form } = await openLink(agent, toReplica(page))
     const replacing = { ...form?.fields, key: next }
     const [replaced] = await Promise.all([
-      agent.post(there(form?.action ?? ''), replacing),
+      agent.post(toReplica(form?.action ?? ''), replacing),
       deleteKey(agent, server.issuer),
     ])
     assert.is(replaced.status, 303)
     /** Returns the key that a call at a replica is sent with; undefined if it is not sent. */
     const usedAt = async (url: string) =>
-      (await isAsked(url)) ? undefined : raw.calls('tools/call').at(-1)?.headers['x-api-key']
+      (await needsKey(url)) ? undefined : raw.calls('tools/call').at(-1)?.headers['x-api-key']
     let used: unknown[] = []
     await eventually('the old one is used nowhere', async () => {
       used = [await usedAt(urls[0] as string), await usedAt(urls[1] as string)]

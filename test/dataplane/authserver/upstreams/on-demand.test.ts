@@ -4,9 +4,9 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { questionOf } from '../../../support/gateway/rpc-message.ts'
+import { readQuestion } from '../../../support/gateway/rpc-message.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { follow, linkIn, openLink } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
@@ -38,9 +38,9 @@ test.before(async () => {
     onDemand: ['github'],
     gateway: {
       backends: [
-        injecting('hub', raw.url),
-        injecting('vault', closed.url),
-        injecting('own', raw.url, 'corp'),
+        buildInjectingBackend('hub', raw.url),
+        buildInjectingBackend('vault', closed.url),
+        buildInjectingBackend('own', raw.url, 'corp'),
         { name: 'open', url: raw.url },
       ],
     },
@@ -120,7 +120,7 @@ test('a task call gets an error, since its result would be no task', async () =>
 test('a modern client that supports URLs is asked once', async () => {
   const first = (await call('hub_t', { _meta: META })).json.result
   assert.is(first.resultType, 'input_required')
-  const [key, { method, params }] = questionOf(first)
+  const [key, { method, params }] = readQuestion(first)
   assert.is(method, 'elicitation/create')
   assert.is(params.mode, 'url')
   assert.is(params.url, linkIn(first))
@@ -149,8 +149,8 @@ test('the page names the account, the provider and where to log in; then calls s
   const url = linkIn((await call()).json)
   const page = await openLink(client.agent, url)
   assert.is(page.status, 200)
-  for (const said of ['Person alice', 'alice@example.com', 'github', new URL(github().issuer).host])
-    assert.match(page.text, said)
+  for (const part of ['Person alice', 'alice@example.com', 'github', new URL(github().issuer).host])
+    assert.match(page.text, part)
   assert.match(page.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
   assert.match(page.headers.get('cache-control') ?? '', 'no-store')
   const end = await follow(client.agent, url)
@@ -191,7 +191,7 @@ test('with partialFailureMode fail, a backend that waits for a login does not fa
       {},
       {
         failureHandling: { partialFailureMode: 'fail' },
-        backends: [injecting('vault', closed.url), { name: 'open', url: raw.url }],
+        backends: [buildInjectingBackend('vault', closed.url), { name: 'open', url: raw.url }],
       },
     ),
   )
@@ -206,7 +206,7 @@ test('calls that need a login do not count as failures of the backend', async ()
   assert.not.ok((await call()).json.result.isError)
 })
 
-test('if a token can’t be refreshed any more, a login is asked for, for its own backend alone', async () => {
+test('if a token can’t be refreshed any more, a new login is needed, only for its own backend', async () => {
   // Short-lived; a late first call gets a second one.
   github().accessTokenS = 5
   await follow(client.agent, linkIn((await call()).json))
@@ -235,10 +235,10 @@ test('a client of the SDK follows the link when it is asked, in both eras', asyn
       { name: 'test', version: '1' },
       { versionNegotiation: { mode }, capabilities: { elicitation: { url: {} } } },
     )
-    const asked: string[] = []
+    const urls: string[] = []
     sdk.setRequestHandler('elicitation/create', async ({ params }) => {
       const url = linkIn(params)
-      asked.push(url)
+      urls.push(url)
       assert.is((await follow(client.agent, url)).status, 200)
       return { action: 'accept' }
     })
@@ -255,7 +255,7 @@ test('a client of the SDK follows the link when it is asked, in both eras', asyn
       assert.is((await follow(client.agent, linkIn(error.data))).status, 200)
       assert.equal((await ask()).content, [{ type: 'text', text: 'ok' }])
     }
-    assert.is(asked.length, mode === 'auto' ? 1 : 0)
+    assert.is(urls.length, mode === 'auto' ? 1 : 0)
     await sdk.close()
   }
 })

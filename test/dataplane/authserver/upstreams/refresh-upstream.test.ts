@@ -5,7 +5,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -31,7 +31,7 @@ test.before(async () => {
     },
   })
   server = await startAuthServer({
-    gateway: { backends: [injecting('own', raw.url, 'corp'), { name: 'open', url: raw.url }] },
+    gateway: { backends: [buildInjectingBackend('own', raw.url, 'corp'), { name: 'open', url: raw.url }] },
   })
 })
 test.before.each(() => {
@@ -47,7 +47,7 @@ test.after(async () => {
 
 const call = async (token: string, name = 'own_t') =>
   (await postModern(server.gateway.url, 'tools/call', { name }, { authorization: `Bearer ${token}` })).json
-const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+const listSent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 const refreshes = () => server.upstream.requests.filter((request) => request === 'POST /token').length
 
 /** Returns a caller whose provider's access token lives this long; refreshed ones live for an hour. */
@@ -66,7 +66,7 @@ test('a token that is about to expire is refreshed once for all concurrent calls
   const answers = await Promise.all(Array.from({ length: 30 }, () => call(token)))
   for (const { result } of answers) assert.ok(result)
   assert.is(refreshes(), 1)
-  assert.is(new Set(sent()).size, 1)
+  assert.is(new Set(listSent()).size, 1)
 })
 
 test('a token with a life of a minute is not refreshed at each call', async () => {
@@ -78,10 +78,10 @@ test('a token with a life of a minute is not refreshed at each call', async () =
 test('a token that the backend refuses is replaced once, and the call succeeds', async () => {
   const token = await loggedIn(3600)
   assert.ok((await call(token)).result)
-  refused.add(sent()[0])
+  refused.add(listSent()[0])
   assert.ok((await call(token)).result)
   assert.is(refreshes(), 1)
-  assert.not.ok(refused.has(sent().at(-1)))
+  assert.not.ok(refused.has(listSent().at(-1)))
 })
 
 test('each refresh uses the refresh token of the one before', async () => {

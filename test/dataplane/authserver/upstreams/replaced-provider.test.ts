@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { createMarkOfTokens } from '../../../../dataplane/authserver/provider/rule-marks.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../../../dataplane/config/auth-server.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
@@ -26,7 +26,7 @@ test.before(async () => {
   server = await startAuthServer({
     providers: ['corp', 'code', 'spare'],
     onDemand: ['spare'],
-    gateway: { backends: [injecting('code', raw.url, 'code')] },
+    gateway: { backends: [buildInjectingBackend('code', raw.url, 'code')] },
   })
   ;[, code, spare] = server.upstreams as [LoginProvider, LoginProvider, LoginProvider]
   // The gateway refreshes a token that has less than a minute left.

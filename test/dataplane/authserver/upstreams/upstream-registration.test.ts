@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { startLoginProvider } from '../../../support/identity/login-provider.ts'
@@ -26,7 +26,7 @@ test('the gateway registers once, with an initial access token, by the providerâ
     return false
   }
   const server = await startAuthServer({
-    gateway: { backends: [injecting('own', raw.url, 'code')] },
+    gateway: { backends: [buildInjectingBackend('own', raw.url, 'code')] },
     authServer: {
       upstreamProviders: [
         {

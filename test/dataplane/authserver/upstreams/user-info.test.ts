@@ -49,12 +49,12 @@ test('for display, userinfo goes before the ID token', async () => {
   elsewhere = { status: 201, body: { sub: 'alice', displayName: 'Alice L.', mail: '', addresses: [{ value: 'a@x' }] } }
   const claims = decodeJwt((await client.login()).access_token)
   assert.equal([claims.sub, claims['name']], [plain.sub, 'Alice L.'])
-  const emailOf = async (body: object) => {
+  const readEmail = async (body: object) => {
     elsewhere = { body: { sub: 'alice', ...body } }
     return decodeJwt((await client.login()).access_token)['email']
   }
-  assert.is(await emailOf({ mail: 'a@x', email_verified: true }), 'a@x')
-  assert.is(await emailOf({ addresses: [{ value: 'a@x', email_verified: 'true' }] }), 'a@x')
+  assert.is(await readEmail({ mail: 'a@x', email_verified: true }), 'a@x')
+  assert.is(await readEmail({ addresses: [{ value: 'a@x', email_verified: 'true' }] }), 'a@x')
   // An address that the other endpoint does not mark as verified leaves that of the ID token.
   for (const body of [
     { mail: 'a@x' },
@@ -62,7 +62,7 @@ test('for display, userinfo goes before the ID token', async () => {
     { mail: 'a@x', email: 'b@x', email_verified: true },
     { addresses: [{ value: 'a@x' }], email_verified: true },
   ])
-    assert.is(await emailOf(body), 'alice@example.com', JSON.stringify(body))
+    assert.is(await readEmail(body), 'alice@example.com', JSON.stringify(body))
   assert.ok(tokens.every((header) => header?.startsWith('Bearer ')))
 })
 

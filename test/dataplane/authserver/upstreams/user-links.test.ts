@@ -13,13 +13,13 @@ import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
+  readTokens,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { follow, linkIn, openLink, sendForm } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
@@ -27,7 +27,7 @@ import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
-import { buttonOf, SessionsPage } from '../sessions/pages.ts'
+import { findButton, SessionsPage } from '../sessions/pages.ts'
 
 const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
@@ -77,7 +77,7 @@ async function open(storage?: AuthServerConfig['storage']): Promise<Place> {
       allowConfidentialClientRegistration: true,
       insecureAllowConfidentialOverLoopbackHTTP: true,
     },
-    gateway: { backends: [injecting('hub', raw.url), injecting('wiki', raw.url, 'wiki')] },
+    gateway: { backends: [buildInjectingBackend('hub', raw.url), buildInjectingBackend('wiki', raw.url, 'wiki')] },
     change({ authServer: config, resourceUrl: resource = '' }) {
       const { upstreamProviders = [], ...others } = config as AuthServerConfig
       const issuers = upstreamProviders.map(({ oidcConfig }) => ({ issuer: oidcConfig?.issuerUrl ?? '' }))
@@ -141,11 +141,11 @@ test.after(async () => {
 const call = async (token: string, url: string, name = 'hub_t') =>
   (await postModern(url, 'tools/call', { name }, { authorization: `Bearer ${token}` })).json
 const isServed = async (token: string, url: string) => (await call(token, url)).result?.content?.[0]?.text === 'ok'
-const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+const listSent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
 
 const clients = new Map<Place, TestClient[]>()
 /** Returns two clients that redeem assertions, for each place. */
-async function agentsOf(place: Place): Promise<TestClient[]> {
+async function createAgents(place: Place): Promise<TestClient[]> {
   const metadata = {
     redirect_uris: ['https://app.example/callback'],
     token_endpoint_auth_method: 'client_secret_basic',
@@ -161,10 +161,10 @@ async function byAssertion(
   user: string,
   { from = place.corp, nth = 0, ...claims }: { from?: LoginProvider; nth?: number; act?: object } = {},
 ): Promise<string> {
-  const agent = (await agentsOf(place))[nth] as TestClient
+  const agent = (await createAgents(place))[nth] as TestClient
   const { issuer, resource } = place.server
   const assertion = await from.mint({ aud: issuer, client_id: agent.id, sub: user, ...claims })
-  return (await tokensOf(await agent.token({ grant_type: BEARER, assertion, resource }))).access_token
+  return (await readTokens(await agent.token({ grant_type: BEARER, assertion, resource }))).access_token
 }
 
 /** Follows a link as this user of the first provider, with this account at the second. */
@@ -181,7 +181,7 @@ async function page(place: Place, user: string) {
   const { html } = await open.send({ token: (await open.open()).token, action: 'sign-in' })
   const [, proof = ''] = /name="token" value="([^"]+)"/.exec(html) ?? []
   const chosen = await visitor.post(`${place.server.issuer}/oauth/choose`, { token: proof, provider: 'corp' })
-  return { open, shown: await open.open(chosen.headers.get('location') ?? '') }
+  return { open, signedIn: await open.open(chosen.headers.get('location') ?? '') }
 }
 
 test('a person links once, and their second client, their logins and each replica need no link', async () => {
@@ -192,7 +192,7 @@ test('a person links once, and their second client, their logins and each replic
     const links = new Set<string>()
     for (const url of [...urls, ...urls]) links.add(linkIn(await call(token, url)))
     assert.is(links.size, 1)
-    assert.equal(sent(), [])
+    assert.equal(listSent(), [])
     const visited = [corp, partner].map(({ requests }) => requests.length)
     const done = await link(place, [...links][0] ?? '', 'alice')
     assert.is(done.status, 200)
@@ -200,7 +200,7 @@ test('a person links once, and their second client, their logins and each replic
     assert.ok(corp.requests.length > (visited[0] ?? 0))
     assert.is(partner.requests.length, visited[1])
     for (const url of urls) assert.ok(await isServed(token, url))
-    const bearer = sent().at(-1) ?? ''
+    const bearer = listSent().at(-1) ?? ''
     assert.match(bearer, /^Bearer /)
     assert.not.match(bearer, token)
     for (const url of urls) assert.ok(await isServed(await byAssertion(place, 'alice', { nth: 1 }), url))
@@ -209,7 +209,7 @@ test('a person links once, and their second client, their logins and each replic
     browser.agent.choices.push({ provider: 'corp' })
     const login = await browser.login()
     assert.ok(await isServed(login.access_token, urls.at(-1) ?? ''))
-    assert.equal(new Set(sent()), new Set([bearer]))
+    assert.equal(new Set(listSent()), new Set([bearer]))
     // The end of a login does not end the user's link.
     assert.is((await browser.post('revoke', { client_id: browser.id, token: login.refresh_token })).status, 200)
     assert.ok(await isServed(token, urls[0] ?? ''))
@@ -223,10 +223,10 @@ test('with several providers, a link leads to the one where its person logs in',
   for (const place of places) {
     const { urls, corp, partner } = place
     const token = await byAssertion(place, 'alice', { from: partner })
-    const asked = corp.requests.length
+    const before = corp.requests.length
     const url = linkIn(await call(token, urls.at(-1) ?? ''))
     assert.is((await link(place, url, 'alice', 'partners-alice')).status, 200)
-    assert.is(corp.requests.length, asked)
+    assert.is(corp.requests.length, before)
     for (const one of urls) assert.ok(await isServed(token, one))
     // The user of the same name at the other provider has another account.
     assert.is.not(decodeJwt(token).sub, decodeJwt(await byAssertion(place, 'alice')).sub)
@@ -238,10 +238,10 @@ test('another person who opens the link is refused, and nothing is stored', asyn
     const { urls, github } = place
     const token = await byAssertion(place, 'carol')
     const url = linkIn(await call(token, urls[0] ?? ''))
-    const asked = github.requests.filter((request) => request.includes('/auth')).length
+    const before = github.requests.filter((request) => request.includes('/auth')).length
     const refused = await link(place, url, 'mallory')
     assert.is.not(refused.status, 200)
-    assert.is(github.requests.filter((request) => request.includes('/auth')).length, asked)
+    assert.is(github.requests.filter((request) => request.includes('/auth')).length, before)
     for (const one of urls)
       for (const who of ['carol', 'mallory']) linkIn(await call(await byAssertion(place, who), one))
   }
@@ -253,14 +253,14 @@ test('an actor without the person’s login can neither use nor create links', a
     const subject = await byAssertion(place, 'alice')
     const bot = new TestClient(server.issuer, 'bot')
     bot.secret = secrets.bot
-    const exchanged = await tokensOf(
+    const exchanged = await readTokens(
       await bot.token({ grant_type: EXCHANGE, subject_token: subject, subject_token_type: ACCESS_TOKEN }),
     )
     const acting = await byAssertion(place, 'alice', { act: { sub: 'agent' } })
     raw.seen.length = 0
     // An earlier call, so that the user's tokens are cached.
     for (const url of urls) assert.ok(await isServed(subject, url))
-    const before = sent().length
+    const before = listSent().length
     for (const token of [exchanged.access_token, acting])
       for (const url of urls) {
         assert.is(decodeJwt(token).sub, decodeJwt(subject).sub)
@@ -268,17 +268,17 @@ test('an actor without the person’s login can neither use nor create links', a
         assert.not.match(answered, '/oauth/link')
         assert.match(answered, 'acts for')
       }
-    assert.is(sent().length, before)
+    assert.is(listSent().length, before)
   }
 })
 
-test('a machine is told that it has no login, for both kinds of provider, and no credential is sent', async () => {
+test('a machine gets an error that it has no login, for both kinds of provider, and no credential is sent', async () => {
   for (const place of places) {
     const { server, urls } = place
     const job = new TestClient(server.issuer, 'job')
     job.secret = secrets.job
     const { resource } = server
-    const { access_token: token } = await tokensOf(await job.token({ grant_type: 'client_credentials', resource }))
+    const { access_token: token } = await readTokens(await job.token({ grant_type: 'client_credentials', resource }))
     const person = await byAssertion(place, 'alice')
     raw.seen.length = 0
     for (const url of urls) {
@@ -300,15 +300,15 @@ test('a person sees a link on the sessions page and ends it; revoking everything
   for (const place of places) {
     const { urls, github } = place
     const token = await byAssertion(place, 'alice')
-    const { open: sessions, shown } = await page(place, 'alice')
-    assert.match(shown.text, new URL(github.issuer).host)
+    const { open: sessions, signedIn } = await page(place, 'alice')
+    assert.match(signedIn.text, new URL(github.issuer).host)
     const ended = await sessions.send({
-      token: shown.token,
-      ...buttonOf(shown, `Unlink ${new URL(github.issuer).host}`),
+      token: signedIn.token,
+      ...findButton(signedIn, `Unlink ${new URL(github.issuer).host}`),
     })
     assert.match(ended.text, 'unlinked')
     for (const url of urls)
-      await eventually('its end', async () => JSON.stringify(await call(token, url)).includes('/oauth/link'))
+      await eventually('its end is seen', async () => JSON.stringify(await call(token, url)).includes('/oauth/link'))
     const again = linkIn(await call(token, urls[0] ?? ''))
     assert.is((await link(place, again, 'alice')).status, 200)
     for (const url of urls) await eventually('the link', () => isServed(token, url))
@@ -321,7 +321,7 @@ test('a person sees a link on the sessions page and ends it; revoking everything
     const { form } = await openLink(agent, early)
     const back = await sendForm(agent, form, (at) => at.includes('/oauth/callback') && at.includes('state='))
     for (const user of ['alice', 'dan']) {
-      const { open: own, shown: seen } = await page(place, user)
+      const { open: own, signedIn: seen } = await page(place, user)
       assert.match((await own.send({ token: seen.token, action: 'revoke-all' })).text, 'All access is revoked.')
     }
     place.github.user = 'dan'
@@ -335,18 +335,18 @@ test('a person sees a link on the sessions page and ends it; revoking everything
   }
 })
 
-test('if a provider revokes its grant, the link is asked for again', async () => {
+test('if a provider revokes its grant, the user must follow a link again', async () => {
   for (const place of places) {
     const { urls, github } = place
     const token = await byAssertion(place, 'erin')
     assert.is((await link(place, linkIn(await call(token, urls[0] ?? '')), 'erin')).status, 200)
     assert.ok(await isServed(token, urls[0] ?? ''))
-    const old = sent().at(-1) ?? ''
+    const old = listSent().at(-1) ?? ''
     refused.add(old)
     // If a backend refuses the token, it is refreshed for all replicas.
     for (const url of urls) assert.ok(await isServed(token, url))
-    assert.is.not(sent().at(-1), old)
-    refused.add(sent().at(-1) ?? '')
+    assert.is.not(listSent().at(-1), old)
+    refused.add(listSent().at(-1) ?? '')
     github.before = (request, response) => {
       if (request.url !== '/token') return false
       response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}')
@@ -363,7 +363,7 @@ test('stored tokens are sealed, and can be opened under their own name alone', a
   const place = places[1] as Place
   const url = place.urls[1] ?? ''
   const store = openRedis(redis.port, '127.0.0.1')
-  const kept = async () => {
+  const readStored = async () => {
     const names = (await store.keys('*:upstream:*')).filter((name) => !name.includes(':lock:'))
     return new Map(await Promise.all(names.map(async (name) => [name, await store.hget(name, 'github')] as const)))
   }
@@ -372,22 +372,22 @@ test('stored tokens are sealed, and can be opened under their own name alone', a
     const token = await byAssertion(place, user)
     assert.is((await link(place, linkIn(await call(token, url)), user)).status, 200)
     assert.ok(await isServed(token, url))
-    const bearer = sent().at(-1)?.slice('Bearer '.length) ?? ''
-    for (const value of (await kept()).values()) assert.not.match(value ?? '', bearer)
-    const name = [...(await kept()).keys()].filter((one) => !seen.has(one))
+    const bearer = listSent().at(-1)?.slice('Bearer '.length) ?? ''
+    for (const value of (await readStored()).values()) assert.not.match(value ?? '', bearer)
+    const name = [...(await readStored()).keys()].filter((one) => !seen.has(one))
     for (const one of name) seen.add(one)
     return { token, names: name }
   }
-  const seen = new Set((await kept()).keys())
+  const seen = new Set((await readStored()).keys())
   try {
     const [ada, eve] = [await linkNow('ada'), await linkNow('eve')]
     // One record has the tokens, the other what a later login needs.
     assert.equal([ada.names.length, eve.names.length], [2, 2])
-    const all = await kept()
+    const all = await readStored()
     for (const from of ada.names) {
       for (const to of eve.names) await store.hset(to, 'github', all.get(from) ?? '')
       for (const one of place.urls)
-        await eventually('a copied record opens nothing', async () =>
+        await eventually('a copied record is useless', async () =>
           JSON.stringify(await call(eve.token, one)).includes('/oauth/link'),
         )
     }

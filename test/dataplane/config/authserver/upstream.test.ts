@@ -134,17 +134,17 @@ test('each mistake has a finding at its field', () => {
 
 test('two oauth2 providers do not share a callback', () => {
   const shared = { redirectUri: 'https://tools.example.com/oauth/callback' }
-  const findingsOf = (...providers: readonly UpstreamProviderConfig[]) => {
+  const listFindings = (...providers: readonly UpstreamProviderConfig[]) => {
     const server = { ...SERVER, upstreamProviders: [...providers] }
     return providers.flatMap((one) => upstreamFindings(one, one.name, server)).map(({ pointer }) => pointer)
   }
-  const named = (name: string, more: object) => ({ ...oauth2(more), name })
-  assert.equal(findingsOf(named('a', shared), named('b', shared)), [
+  const withName = (name: string, more: object) => ({ ...oauth2(more), name })
+  assert.equal(listFindings(withName('a', shared), withName('b', shared)), [
     'a/oauth2Config/redirectUri',
     'b/oauth2Config/redirectUri',
   ])
-  assert.equal(findingsOf(named('a', shared), named('b', {})), [])
-  assert.equal(findingsOf(named('a', shared), oidc(shared)), [])
+  assert.equal(listFindings(withName('a', shared), withName('b', {})), [])
+  assert.equal(listFindings(withName('a', shared), oidc(shared)), [])
 })
 
 test.run()

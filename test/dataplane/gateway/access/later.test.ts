@@ -5,7 +5,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { BASE_HEADERS, MODERN, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { logged, Stage } from '../../../support/gateway/stage.ts'
+import { buildLogMessage, Stage } from '../../../support/gateway/stage.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
 import { startTaskServer, type TaskServer } from '../../../support/servers/task-server.ts'
@@ -23,7 +23,7 @@ let both: ReferenceServer
 let guarded: GuardedGateway
 
 const ALL = { policies: ['permit(principal, action, resource);'] }
-const but = (what: string) => ({ policies: [...ALL.policies, `forbid(principal, action, resource == ${what});`] })
+const allExcept = (what: string) => ({ policies: [...ALL.policies, `forbid(principal, action, resource == ${what});`] })
 
 test.before(async () => {
   jobs = await startRawServer({
@@ -72,25 +72,26 @@ test('access to a task needs access to its tool, in the modern era', async () =>
   const headers = await guarded.bearer(alice)
   const { json } = await postModern(guarded.url, 'tools/call', { name: 'jobs_job', _meta: META }, headers)
   const { taskId } = json.result
-  const about = (method: string) =>
+  const callTaskMethod = (method: string) =>
     postModern(guarded.url, method, { taskId, _meta: META }, { ...headers, 'mcp-name': taskId })
-  const got = await about('tasks/get')
+  const got = await callTaskMethod('tasks/get')
   assert.is(got.json.result.taskId, taskId)
-  await guarded.enforce(but('Tool::"jobs_job"'))
+  await guarded.enforce(allExcept('Tool::"jobs_job"'))
   const before = jobs.seen.length
-  for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) assert.is((await about(method)).status, 403)
+  for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel'])
+    assert.is((await callTaskMethod(method)).status, 403)
   assert.is(jobs.seen.length, before)
 })
 
 test('access to a task and its listing need access to its tool, in sessions', async () => {
   const session = await openSession(guarded.url, await guarded.bearer(alice))
   const ask = (method: string, params: object = {}) => post(guarded.url, rpc(method, params), session)
-  const begun = await ask('tools/call', { name: 'tasks_job', task: { ttl: 5 } })
-  const message = begun.json ?? JSON.parse(begun.text.slice(begun.text.lastIndexOf('data: ') + 6))
+  const started = await ask('tools/call', { name: 'tasks_job', task: { ttl: 5 } })
+  const message = started.json ?? JSON.parse(started.text.slice(started.text.lastIndexOf('data: ') + 6))
   const { taskId } = message.result.task
   assert.is((await ask('tasks/get', { taskId })).status, 200)
   assert.is((await ask('tasks/list')).json.result.tasks.length, 1)
-  await guarded.enforce(but('Tool::"tasks_job"'))
+  await guarded.enforce(allExcept('Tool::"tasks_job"'))
   for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel'])
     assert.is((await ask(method, { taskId })).status, 403, method)
   assert.equal((await ask('tasks/list')).json.result.tasks, [])
@@ -117,7 +118,7 @@ test('the retry of a suspended call is judged again', async () => {
   const first = await call()
   const { result } = first.json ?? JSON.parse(first.text.slice(first.text.lastIndexOf('data: ') + 6))
   assert.is(result.resultType, 'input_required')
-  await guarded.enforce(but(`Tool::"${name}"`))
+  await guarded.enforce(allExcept(`Tool::"${name}"`))
   const [key] = Object.keys(result.inputRequests)
   const inputResponses = { [key as string]: { action: 'accept', content: { name: 'Ada' } } }
   assert.is((await call({ inputResponses, requestState: result.requestState })).status, 403)
@@ -171,7 +172,7 @@ test('a stream brings updates only of resources that the caller may read', async
       'permit(principal, action == Action::"read_resource", resource == Resource::"x://ok");',
     ],
   })
-  const updated = (uri: string) =>
+  const buildUpdate = (uri: string) =>
     `data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })}\n\n`
   const uris = ({ messages }: EventReader) => messages.flatMap(({ params }) => params?.uri ?? [])
   try {
@@ -179,15 +180,15 @@ test('a stream brings updates only of resources that the caller may read', async
     const stream = (await EventReader.listen(watched.url, session)).leftBy(cleanups)
     const call = (await stage.beginCall(watched.url, { ...session }, 'c1', 's_t')).leftBy(cleanups)
     await eventually('the backend’s stream', () => stage.gets.length > 0)
-    stage.calls.at(-1)?.res.write(updated('x://secret') + updated('x://ok'))
-    stage.gets[0]?.write(updated('x://secret') + updated('x://ok'))
+    stage.calls.at(-1)?.res.write(buildUpdate('x://secret') + buildUpdate('x://ok'))
+    stage.gets[0]?.write(buildUpdate('x://secret') + buildUpdate('x://ok'))
     await eventually('the updates', () => uris(call).length > 0 && uris(stream).length > 0)
     assert.equal(uris(call), ['x://ok'])
     assert.equal(uris(stream), ['x://ok'])
     await watched.enforce({ policies: ['permit(principal, action == Action::"call_tool", resource);'] })
-    stage.gets[0]?.write(updated('x://ok'))
-    stage.gets[0]?.write(`data: ${logged('behind it')}\n\n`)
-    await eventually('what comes next', () => stream.texts.includes('behind it'))
+    stage.gets[0]?.write(buildUpdate('x://ok'))
+    stage.gets[0]?.write(`data: ${buildLogMessage('behind it')}\n\n`)
+    await eventually('the next message', () => stream.texts.includes('behind it'))
     assert.equal(uris(stream), ['x://ok'])
     stage.answer()
   } finally {

@@ -38,10 +38,10 @@ test('a backend that is down affects the lists of those alone who may use it, an
   ]
   const guarded = await GuardedGateway.start(backends, { policies }, { failureHandling })
   try {
-    const stateOf = async () => (await guarded.gateway.status()).backends[1]?.health
-    await eventually('both lists', async () => (await stateOf()) === 'healthy')
+    const readState = async () => (await guarded.gateway.status()).backends[1]?.health
+    await eventually('both lists', async () => (await readState()) === 'healthy')
     await payroll.close()
-    await eventually('it is found away', async () => (await stateOf()) === 'unhealthy')
+    await eventually('the backend is found unreachable', async () => (await readState()) === 'unhealthy')
     for (const ask of Object.values(guarded.eras))
       for (const list of LISTS) {
         const missed = await ask(finance, list)

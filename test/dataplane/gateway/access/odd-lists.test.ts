@@ -15,58 +15,64 @@ interface Written {
   readonly body: string | Buffer
 }
 
-const listOf = (id: unknown, ...names: readonly string[]): string =>
+const buildList = (id: unknown, ...names: readonly string[]): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"complete","tools":[${names.map((name) => tool(name)).join(',')}]}}`
 const event = (data: string, end = '\n') => `data: ${data}${end}${end}`
 
 /** Ways to write a list of `open` and `hidden`, as the answer to the request with this id. */
 const ways: Readonly<Record<string, (id: unknown) => Written>> = {
-  'a byte order mark before JSON': (id) => ({ type: JSON_TYPE, body: `\ufeff${listOf(id, 'open', 'hidden')}` }),
+  'a byte order mark before JSON': (id) => ({ type: JSON_TYPE, body: `\ufeff${buildList(id, 'open', 'hidden')}` }),
   'a byte order mark before the events': (id) => ({
     type: SSE_TYPE,
-    body: `\ufeff${event(listOf(id, 'open', 'hidden'))}`,
+    body: `\ufeff${event(buildList(id, 'open', 'hidden'))}`,
   }),
-  'a byte order mark in the event': (id) => ({ type: SSE_TYPE, body: event(`\ufeff${listOf(id, 'open', 'hidden')}`) }),
+  'a byte order mark in the event': (id) => ({
+    type: SSE_TYPE,
+    body: event(`\ufeff${buildList(id, 'open', 'hidden')}`),
+  }),
   'two answers, one after the other': (id) => ({
     type: JSON_TYPE,
-    body: listOf(id, 'open') + listOf(id, 'open', 'hidden'),
+    body: buildList(id, 'open') + buildList(id, 'open', 'hidden'),
   }),
   'two answers in two events': (id) => ({
     type: SSE_TYPE,
-    body: event(listOf(id, 'open')) + event(listOf(id, 'open', 'hidden')),
+    body: event(buildList(id, 'open')) + event(buildList(id, 'open', 'hidden')),
   }),
   'two answers in one event': (id) => ({
     type: SSE_TYPE,
-    body: `data: ${listOf(id, 'open')}\ndata: ${listOf(id, 'open', 'hidden')}\n\n`,
+    body: `data: ${buildList(id, 'open')}\ndata: ${buildList(id, 'open', 'hidden')}\n\n`,
   }),
   'one answer over two lines of an event': (id) => {
-    const [head = '', tail = ''] = listOf(id, 'open', 'hidden').split('"tools":')
+    const [head = '', tail = ''] = buildList(id, 'open', 'hidden').split('"tools":')
     return { type: SSE_TYPE, body: `data: ${head}"tools":\r\ndata: ${tail}\r\n\r\n` }
   },
-  'events that end in CR': (id) => ({ type: SSE_TYPE, body: event(listOf(id, 'open', 'hidden'), '\r') }),
-  'events without an end': (id) => ({ type: SSE_TYPE, body: `data: ${listOf(id, 'open', 'hidden')}` }),
-  'JSON where events are announced': (id) => ({ type: SSE_TYPE, body: listOf(id, 'open', 'hidden') }),
-  'events where JSON is announced': (id) => ({ type: JSON_TYPE, body: event(listOf(id, 'open', 'hidden')) }),
-  'a type of plain text': (id) => ({ type: 'text/plain', body: listOf(id, 'open', 'hidden') }),
-  'a type that nobody knows': (id) => ({ type: 'application/x-unknown', body: listOf(id, 'open', 'hidden') }),
-  'no type': (id) => ({ type: '', body: listOf(id, 'open', 'hidden') }),
-  'a type with parameters': (id) => ({ type: 'Application/JSON; charset=utf-8', body: listOf(id, 'open', 'hidden') }),
-  'two types': (id) => ({ type: `${JSON_TYPE}, ${SSE_TYPE}`, body: listOf(id, 'open', 'hidden') }),
+  'events that end in CR': (id) => ({ type: SSE_TYPE, body: event(buildList(id, 'open', 'hidden'), '\r') }),
+  'events without an end': (id) => ({ type: SSE_TYPE, body: `data: ${buildList(id, 'open', 'hidden')}` }),
+  'JSON where events are announced': (id) => ({ type: SSE_TYPE, body: buildList(id, 'open', 'hidden') }),
+  'events where JSON is announced': (id) => ({ type: JSON_TYPE, body: event(buildList(id, 'open', 'hidden')) }),
+  'a type of plain text': (id) => ({ type: 'text/plain', body: buildList(id, 'open', 'hidden') }),
+  'a type that nobody knows': (id) => ({ type: 'application/x-unknown', body: buildList(id, 'open', 'hidden') }),
+  'no type': (id) => ({ type: '', body: buildList(id, 'open', 'hidden') }),
+  'a type with parameters': (id) => ({
+    type: 'Application/JSON; charset=utf-8',
+    body: buildList(id, 'open', 'hidden'),
+  }),
+  'two types': (id) => ({ type: `${JSON_TYPE}, ${SSE_TYPE}`, body: buildList(id, 'open', 'hidden') }),
   'UTF-16': (id) => ({
     type: 'application/json; charset=utf-16',
-    body: Buffer.from(`\ufeff${listOf(id, 'open', 'hidden')}`, 'utf16le'),
+    body: Buffer.from(`\ufeff${buildList(id, 'open', 'hidden')}`, 'utf16le'),
   }),
   'a member that stands there twice': (id) => ({
     type: JSON_TYPE,
-    body: listOf(id, 'open').replace('"tools":', `"tools":[${tool('hidden')}],"tools":`),
+    body: buildList(id, 'open').replace('"tools":', `"tools":[${tool('hidden')}],"tools":`),
   }),
   'a name that stands there twice': (id) => ({
     type: JSON_TYPE,
-    body: listOf(id, 'open').replace('"name":"open"', '"name":"open","name":"hidden"'),
+    body: buildList(id, 'open').replace('"name":"open"', '"name":"open","name":"hidden"'),
   }),
   'a name with an escape': (id) => ({
     type: JSON_TYPE,
-    body: listOf(id, 'open', 'hidden').replace('"hidden"', '"\\u0068idden"'),
+    body: buildList(id, 'open', 'hidden').replace('"hidden"', '"\\u0068idden"'),
   }),
 }
 
@@ -89,7 +95,7 @@ for (const era of ['modern', 'legacy'] as const) {
   test(`${era}: valid entries that are not hidden are listed`, async () => {
     const { backend, guarded } = await startStage(era, (id) => ({
       type: JSON_TYPE,
-      body: listOf(id, 'open', 'hidden'),
+      body: buildList(id, 'open', 'hidden'),
     }))
     for (const ask of Object.values(guarded.eras)) {
       const { json } = await ask(alice, 'tools/list')
@@ -105,7 +111,7 @@ for (const era of ['modern', 'legacy'] as const) {
   for (const [what, write] of Object.entries(ways))
     test(`${era}: ${what}`, async () => {
       const { backend, guarded } = await startStage(era, write)
-      await eventually('the list was asked for', () => backend.calls('tools/list').length > 0)
+      await eventually('the list was requested', () => backend.calls('tools/list').length > 0)
       for (const [client, ask] of Object.entries(guarded.eras)) {
         const { text } = await ask(alice, 'tools/list')
         assert.not.match(text, /hidden|\\u0068idden/, client)

@@ -61,11 +61,11 @@ async function send(target: string, headers: readonly string[], method = 'POST')
   return text
 }
 
-const statusOf = (text: string) => Number(text.slice(9, 12))
+const readStatus = (text: string) => Number(text.slice(9, 12))
 
 test('the same request with a token is served, so that the following are refused for their oddity', async () => {
   const before = backend.calls('tools/call').length
-  assert.is(statusOf(await send('/mcp', [`authorization: Bearer ${good}`])), 200)
+  assert.is(readStatus(await send('/mcp', [`authorization: Bearer ${good}`])), 200)
   assert.is(backend.calls('tools/call').length, before + 1)
 })
 
@@ -78,9 +78,9 @@ for (const target of targets)
   test(`a request without a token at ${target} calls nothing`, async () => {
     const before = backend.calls('tools/call').length
     const text = await send(target.replace('TOKEN', good), [])
-    assert.ok([400, 401, 404].includes(statusOf(text)), text.slice(0, 100))
+    assert.ok([400, 401, 404].includes(readStatus(text)), text.slice(0, 100))
     const challenge = /www-authenticate: (.*)\r\n/i.exec(text)?.[1]
-    if (statusOf(text) === 401)
+    if (readStatus(text) === 401)
       assert.match(challenge ?? '', /^Bearer realm="[^"]*", resource_metadata="[^"]*", scope="ab c"$/)
     assert.is(backend.calls('tools/call').length, before)
   })
@@ -112,15 +112,15 @@ for (const lines of headers)
       '/mcp',
       lines.map((line) => line.replaceAll('TOKEN', good)),
     )
-    assert.ok([400, 401].includes(statusOf(text)), text.slice(0, 100))
+    assert.ok([400, 401].includes(readStatus(text)), text.slice(0, 100))
     assert.not.ok(text.includes(good))
     assert.is(backend.calls('tools/call').length, before)
   })
 
 for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'QUERY'])
   test(`${method} without a token calls nothing and ends no session`, async () => {
-    assert.ok([400, 401, 405].includes(statusOf(await send('/mcp', [], method))))
-    assert.is(statusOf(await send('/mcp', [`authorization: Bearer ${good}`])), 200)
+    assert.ok([400, 401, 405].includes(readStatus(await send('/mcp', [], method))))
+    assert.is(readStatus(await send('/mcp', [`authorization: Bearer ${good}`])), 200)
   })
 
 test.run()

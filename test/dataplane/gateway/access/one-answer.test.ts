@@ -21,19 +21,19 @@ const pairs = (era: string): readonly (readonly [string, Record<string, unknown>
   ['resources/read', { uri: `${era}://${NOBODY}` }, { uri: `${era}://nothing` }],
   [
     'completion/complete',
-    completing({ type: 'ref/prompt', name: `${era}_common` }),
-    completing({ type: 'ref/prompt', name: `${era}_absent` }),
+    buildCompletion({ type: 'ref/prompt', name: `${era}_common` }),
+    buildCompletion({ type: 'ref/prompt', name: `${era}_absent` }),
   ],
   [
     'completion/complete',
-    completing({ type: 'ref/resource', uri: `${era}://common` }),
-    completing({ type: 'ref/resource', uri: `${era}://absent` }),
+    buildCompletion({ type: 'ref/resource', uri: `${era}://common` }),
+    buildCompletion({ type: 'ref/resource', uri: `${era}://absent` }),
   ],
   ...['resources/subscribe', 'resources/unsubscribe'].map(
     (method) => [method, { uri: `${era}://${NOBODY}` }, { uri: `${era}://nothing` }] as const,
   ),
 ]
-function completing(ref: object) {
+function buildCompletion(ref: object) {
   return { ref, argument: { name: 'a', value: 'b' } }
 }
 
@@ -70,13 +70,13 @@ test.after(async () => {
 })
 
 /** Returns an answer without its date. */
-const shownOf = ({ status, headers, text }: RpcAnswer) => ({
+const readVisible = ({ status, headers, text }: RpcAnswer) => ({
   status,
   headers: [...headers].filter(([name]) => name !== 'date'),
   text,
 })
 
-const asked = () => servers.reduce((sum, { seen }) => sum + seen.length, 0)
+const countRequests = () => servers.reduce((sum, { seen }) => sum + seen.length, 0)
 
 for (const client of eras)
   test(`${client} clients: denied and unknown names get the same bytes, take the same decisions and reach no backend`, async () => {
@@ -88,20 +88,20 @@ for (const client of eras)
       client === 'legacy'
         ? post(guarded.url, rpc(method, params), session)
         : postModern(guarded.url, method, params, session)
-    const measured = async (method: string, params: Record<string, unknown>) => {
-      const before = { asked: asked(), decisions }
-      const shown = shownOf(await ask(method, params))
-      return { shown, asked: asked() - before.asked, decisions: decisions - before.decisions }
+    const measure = async (method: string, params: Record<string, unknown>) => {
+      const before = { requests: countRequests(), decisions }
+      const answer = readVisible(await ask(method, params))
+      return { answer, requests: countRequests() - before.requests, decisions: decisions - before.decisions }
     }
     for (const backend of eras)
       for (const [method, there, missing] of pairs(backend)) {
         if (client === 'modern' && method.includes('subscribe')) continue
         // The engine decides the first time; then the decision is cached.
         for (const most of [1, 0]) {
-          const denied = await measured(method, there)
-          const unknown = await measured(method, missing)
+          const denied = await measure(method, there)
+          const unknown = await measure(method, missing)
           assert.equal(denied, unknown, `${method} ${JSON.stringify(there)}`)
-          assert.is(denied.shown.status, 403)
+          assert.is(denied.answer.status, 403)
           assert.ok(denied.decisions <= most, 'nothing else is decided')
         }
       }

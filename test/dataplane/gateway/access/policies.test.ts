@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
-import { answerOf, BASE_HEADERS, batchOf, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, openSession, parseAnswer, parseBatch, post, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
@@ -53,17 +53,17 @@ const prompters = { sub: 'paul', groups: ['prompters'] }
 const echo = { name: 'b_echo', arguments: { message: 'hi' } }
 
 for (const era of ['modern', 'legacy'] as const) {
-  const ask: GuardedGateway['modern'] = (...given) => guarded[era](...given)
+  const ask: GuardedGateway['modern'] = (...args) => guarded[era](...args)
   const names = async (claims: object, list = 'tools', member = list, key = 'name') => {
     const { json } = await ask(claims as Record<string, unknown>, `${list}/list`)
     return (json.result[member] as Record<string, string>[]).map((item) => item[key] ?? '')
   }
-  const denied = async (claims: object, method: string, params: Record<string, unknown>) => {
+  const expectDenied = async (claims: object, method: string, params: Record<string, unknown>) => {
     const { status, json } = await ask(claims as Record<string, unknown>, method, params)
     assert.is(status, 403, `${method} ${JSON.stringify(params)}: ${JSON.stringify(json)}`)
     return json.error
   }
-  const allowed = async (claims: object, method: string, params: Record<string, unknown>) => {
+  const expectAllowed = async (claims: object, method: string, params: Record<string, unknown>) => {
     const { status, json } = await ask(claims as Record<string, unknown>, method, params)
     assert.is(status, 200, JSON.stringify(json))
     assert.ok(json === undefined || json.result, JSON.stringify(json))
@@ -71,35 +71,35 @@ for (const era of ['modern', 'legacy'] as const) {
   }
 
   test(`${era}: a tool by group, by nested group, by role, by claim, by subject`, async () => {
-    await allowed(eng, 'tools/call', echo)
-    await allowed(staff, 'tools/call', echo)
-    await allowed({ sub: 'r', realm_access: { roles: ['eng'] } }, 'tools/call', echo)
-    await allowed(ops, 'tools/call', echo)
-    await allowed({ sub: 'vic' }, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
-    await denied(nobody, 'tools/call', echo)
-    await denied(eng, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
-    await denied({ sub: 'x', groups: 'eng' }, 'tools/call', echo)
+    await expectAllowed(eng, 'tools/call', echo)
+    await expectAllowed(staff, 'tools/call', echo)
+    await expectAllowed({ sub: 'r', realm_access: { roles: ['eng'] } }, 'tools/call', echo)
+    await expectAllowed(ops, 'tools/call', echo)
+    await expectAllowed({ sub: 'vic' }, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
+    await expectDenied(nobody, 'tools/call', echo)
+    await expectDenied(eng, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
+    await expectDenied({ sub: 'x', groups: 'eng' }, 'tools/call', echo)
   })
 
   test(`${era}: forbid goes before permit`, async () => {
-    await denied(ops, 'tools/call', { name: 'b_throw', arguments: {} })
+    await expectDenied(ops, 'tools/call', { name: 'b_throw', arguments: {} })
   })
 
   test(`${era}: denied and unknown names get the same answer and reach no backend`, async () => {
     const before = backend.calls('tools/call').length
-    const missing = await denied(eng, 'tools/call', { name: 'b_none', arguments: {} })
-    assert.equal(missing, await denied(eng, 'tools/call', { name: 'b_fail', arguments: {} }))
-    assert.equal(missing, await denied(eng, 'prompts/get', { name: 'ref_test_simple_prompt' }))
-    assert.equal(missing, await denied(eng, 'prompts/get', { name: 'none' }))
-    assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://static-text' }))
-    assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://none' }))
+    const missing = await expectDenied(eng, 'tools/call', { name: 'b_none', arguments: {} })
+    assert.equal(missing, await expectDenied(eng, 'tools/call', { name: 'b_fail', arguments: {} }))
+    assert.equal(missing, await expectDenied(eng, 'prompts/get', { name: 'ref_test_simple_prompt' }))
+    assert.equal(missing, await expectDenied(eng, 'prompts/get', { name: 'none' }))
+    assert.equal(missing, await expectDenied(eng, 'resources/read', { uri: 'test://static-text' }))
+    assert.equal(missing, await expectDenied(eng, 'resources/read', { uri: 'test://none' }))
     // A caller who may do anything learns no more about missing items.
-    assert.equal(missing, await denied(ops, 'tools/call', { name: 'b_none', arguments: {} }))
+    assert.equal(missing, await expectDenied(ops, 'tools/call', { name: 'b_none', arguments: {} }))
     assert.is(missing.code, 403)
     assert.is(backend.calls('tools/call').length, before)
   })
 
-  test(`${era}: lists have what the caller may use, and nothing else`, async () => {
+  test(`${era}: lists have exactly the items that the caller may use`, async () => {
     assert.equal(await names(eng), ['b_echo'])
     assert.equal(await names(staff), ['b_echo'])
     assert.equal(await names(nobody), [])
@@ -114,22 +114,22 @@ for (const era of ['modern', 'legacy'] as const) {
   })
 
   test(`${era}: prompts and resources, concrete ones of templates too`, async () => {
-    await allowed(prompters, 'prompts/get', { name: 'ref_test_simple_prompt' })
-    await denied(prompters, 'prompts/get', { name: 'ref_test_prompt_with_image' })
-    await allowed(readers, 'resources/read', { uri: 'test://static-text' })
-    await denied(readers, 'resources/read', { uri: 'test://watched-resource' })
-    await allowed(readers, 'resources/read', { uri: 'test://template/1/data' })
-    await denied(readers, 'resources/read', { uri: 'test://template/2/data' })
+    await expectAllowed(prompters, 'prompts/get', { name: 'ref_test_simple_prompt' })
+    await expectDenied(prompters, 'prompts/get', { name: 'ref_test_prompt_with_image' })
+    await expectAllowed(readers, 'resources/read', { uri: 'test://static-text' })
+    await expectDenied(readers, 'resources/read', { uri: 'test://watched-resource' })
+    await expectAllowed(readers, 'resources/read', { uri: 'test://template/1/data' })
+    await expectDenied(readers, 'resources/read', { uri: 'test://template/2/data' })
   })
 
   test(`${era}: completion needs access to the prompt or resource that it refers to`, async () => {
     const argument = { name: 'id', value: '1' }
     const prompt = (name: string) => ({ ref: { type: 'ref/prompt', name }, argument })
     const resource = (uri: string) => ({ ref: { type: 'ref/resource', uri }, argument })
-    await denied(nobody, 'completion/complete', prompt('ref_test_prompt_with_arguments'))
-    await denied(nobody, 'completion/complete', prompt('none'))
-    await denied(nobody, 'completion/complete', resource('test://template/{id}/data'))
-    await denied(nobody, 'completion/complete', { ref: { type: 'ref/resource' }, argument })
+    await expectDenied(nobody, 'completion/complete', prompt('ref_test_prompt_with_arguments'))
+    await expectDenied(nobody, 'completion/complete', prompt('none'))
+    await expectDenied(nobody, 'completion/complete', resource('test://template/{id}/data'))
+    await expectDenied(nobody, 'completion/complete', { ref: { type: 'ref/resource' }, argument })
     const { status } = await ask(ops, 'completion/complete', prompt('ref_test_prompt_with_arguments'))
     assert.is(status, 200)
   })
@@ -139,7 +139,7 @@ test('a batch is judged message by message', async () => {
   const headers = await openSession(guarded.url, await guarded.bearer(eng), '2025-03-26')
   const call = (id: number, name: string) => rpc('tools/call', { name, arguments: { message: 'hi' } }, id)
   const answer = await post(guarded.url, `[${call(1, 'b_echo')},${call(2, 'b_fail')},${call(3, 'b_none')}]`, headers)
-  const byId = new Map(batchOf(answer).map((one) => [one.id, one]))
+  const byId = new Map(parseBatch(answer).map((one) => [one.id, one]))
   assert.ok(byId.get(1)?.result)
   for (const id of [2, 3]) assert.is(byId.get(id)?.error.code, 403)
 })
@@ -229,14 +229,14 @@ test('a server’s instructions go to those who may use something of it', async 
     { policies: ['permit(principal in Group::"eng", action, resource in Backend::"secret");'] },
   )
   try {
-    const told = async (claims: Record<string, unknown>) => {
+    const readVault = async (claims: Record<string, unknown>) => {
       const { json } = await other.modern(claims, 'server/discover')
       const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } }
       const opened = await post(other.url, rpc('initialize', params), await other.bearer(claims))
       return [json.result.instructions, opened.json.result.instructions]
     }
-    assert.equal(await told(eng), ['the vault', 'the vault'])
-    assert.equal(await told(nobody), [undefined, undefined])
+    assert.equal(await readVault(eng), ['the vault', 'the vault'])
+    assert.equal(await readVault(nobody), [undefined, undefined])
   } finally {
     await other.close()
     await raw.close()
@@ -244,7 +244,7 @@ test('a server’s instructions go to those who may use something of it', async 
 })
 
 test('without a token the page shows nothing of the backends', async () => {
-  const answer = await answerOf(await fetch(guarded.gateway.base, { headers: { accept: 'application/json' } }))
+  const answer = await parseAnswer(await fetch(guarded.gateway.base, { headers: { accept: 'application/json' } }))
   assert.not.match(answer.text, 'echo')
 })
 

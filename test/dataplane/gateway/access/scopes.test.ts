@@ -5,14 +5,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
-import { batchOf, openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
+import { openSession, parseBatch, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { startAuthServer } from '../../../support/identity/auth-server.ts'
 import { loginProvider } from '../../../support/identity/sdk-login.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const AUDIENCE = 'https://gateway.example/mcp'
 const scopeRules = [
@@ -71,7 +71,7 @@ const eras = {
 }
 
 for (const [era, ask] of Object.entries(eras)) {
-  test(`${era}: a tool without its scope is 403, and the challenge names what is held and what is missing`, async () => {
+  test(`${era}: a tool without its scope is 403, and the challenge names present and missing scopes`, async () => {
     const { url } = await start()
     const before = backend.calls('tools/call').length
     const { status, headers, json } = await ask(url, 'use profile', 'b_write')
@@ -92,7 +92,11 @@ for (const [era, ask] of Object.entries(eras)) {
       assert.is((await ask(url, scope, 'b_write_all')).status, 200, scope)
       assert.is((await ask(url, scope, 'b_write')).status, 200, scope)
     }
-    assert.is((await ask(url, 'use write', 'b_drop')).status, 403, 'what is implied does not imply what implies it')
+    assert.is(
+      (await ask(url, 'use write', 'b_drop')).status,
+      403,
+      'an implied scope does not imply the scope that implies it',
+    )
   })
 
   test(`${era}: an unknown name is unknown, even where a rule’s pattern takes it`, async () => {
@@ -103,7 +107,7 @@ for (const [era, ask] of Object.entries(eras)) {
   })
 }
 
-test('if policies deny a tool, its scopes are not told', async () => {
+test('if policies deny a tool, its scopes are not shown', async () => {
   const { url } = await start({ authz: { policies: ['permit(principal, action, resource == Tool::"b_read");'] } })
   const { status, json, headers } = await eras.modern(url, 'use', 'b_write')
   assert.is(status, 403)
@@ -113,7 +117,7 @@ test('if policies deny a tool, its scopes are not told', async () => {
 
 test('scopes of another type than text do not count', async () => {
   const { url } = await start({
-    incomingAuth: { ...config.incomingAuth, oidc: { ...given(config.incomingAuth?.oidc), scopes: [] } },
+    incomingAuth: { ...config.incomingAuth, oidc: { ...unwrap(config.incomingAuth?.oidc), scopes: [] } },
   } as Partial<TestConfig>)
   for (const scope of [{ write: true }, 7, null, undefined, [['write']], { toString: 'write' }])
     assert.is((await eras.modern(url, scope, 'b_write')).status, 403, JSON.stringify(scope))
@@ -124,16 +128,16 @@ test('in a batch only the call that lacks its scope is refused', async () => {
   const { url } = await start()
   const headers = await openSession(url, await bearer('use'), '2025-03-26')
   const body = `[${rpc(...call('b_read'), 1)},${rpc(...call('b_write'), 2)}]`
-  const answers = batchOf(await post(url, body, headers))
+  const answers = parseBatch(await post(url, body, headers))
   assert.ok(answers.find(({ id }) => id === 1)?.result)
   assert.equal(answers.find(({ id }) => id === 2)?.error.data.missing, ['write'])
 })
 
 test('scopes hold for tool search and composite tools, and a composite tool needs those of all its steps', async () => {
   const searching = await start({ optimizer: {} })
-  const asked = { name: 'call_tool', arguments: { name: 'b_write', arguments: {} } }
+  const params = { name: 'call_tool', arguments: { name: 'b_write', arguments: {} } }
   const before = backend.calls('tools/call').length
-  const inner = await postModern(searching.url, 'tools/call', asked, await bearer('use'))
+  const inner = await postModern(searching.url, 'tools/call', params, await bearer('use'))
   assert.match(inner.text, 'lacks the scope write')
   const steps = (...tools: string[]) =>
     tools.map((name, index) => ({ id: `s${index}`, type: 'tool', tool: `b.${name}` }))
@@ -156,7 +160,7 @@ test('a reload of rules also takes effect for callers whose tokens are cached', 
   const headers = await bearer('use')
   const ask = () => postModern(gateway.url, ...call('b_write'), headers)
   assert.is((await ask()).status, 403)
-  const { oidc } = given(config.incomingAuth)
+  const { oidc } = unwrap(config.incomingAuth)
   await gateway.configure({ ...config, incomingAuth: { type: 'oidc', ...(oidc && { oidc }) } })
   for (let tries = 0; tries < 100 && (await ask()).status !== 200; tries++)
     await new Promise((go) => setTimeout(go, 50))
@@ -164,13 +168,13 @@ test('a reload of rules also takes effect for callers whose tokens are cached', 
 })
 
 test('an SDK client logs in again for the missing scope, keeps the others, and its call succeeds', async () => {
-  const server = await startAuthServer({ gateway: { backends: given(config.backends) } })
+  const server = await startAuthServer({ gateway: { backends: unwrap(config.backends) } })
   try {
     const { incomingAuth } = server.config()
     await server.gateway.configure(
       server.config({ scopes: undefined } as never, {
-        backends: given(config.backends),
-        incomingAuth: { ...given(incomingAuth), scopeRules },
+        backends: unwrap(config.backends),
+        incomingAuth: { ...unwrap(incomingAuth), scopeRules },
       }),
     )
     const provider = loginProvider()
@@ -181,27 +185,27 @@ test('an SDK client logs in again for the missing scope, keeps the others, and i
       () => assert.unreachable(),
       (error) => assert.instance(error, UnauthorizedError),
     )
-    await first.finishAuth(given(provider.kept.answer))
-    const scopes = () => String(decodeJwt(given(provider.kept.tokens).access_token)['scope']).split(' ')
+    await first.finishAuth(unwrap(provider.stored.answer))
+    const scopes = () => String(decodeJwt(unwrap(provider.stored.tokens).access_token)['scope']).split(' ')
     assert.not.ok(scopes().includes('write'), 'the first login gives no scope of a single tool')
     const transport = connect()
     await client.connect(transport)
-    assert.is(textOf(await client.callTool({ name: 'b_read', arguments: {} })), 'ok')
+    assert.is(readText(await client.callTool({ name: 'b_read', arguments: {} })), 'ok')
     await client.callTool({ name: 'b_write', arguments: {} }).then(
       () => assert.unreachable(),
       (error) =>
         assert.instance(error, UnauthorizedError, `${error?.constructor?.name} ${error} ${JSON.stringify(error)}`),
     )
-    await transport.finishAuth(given(provider.kept.answer))
+    await transport.finishAuth(unwrap(provider.stored.answer))
     assert.ok(scopes().includes('write') && scopes().includes('tools:call'), scopes().join())
-    assert.is(textOf(await client.callTool({ name: 'b_write', arguments: {} })), 'ok')
+    assert.is(readText(await client.callTool({ name: 'b_write', arguments: {} })), 'ok')
     await client.close()
   } finally {
     await server.close()
   }
 })
 
-test('POST /explain tells the scopes that are needed, held and missing, with policies and without', async () => {
+test('POST /explain returns the needed, present and missing scopes, with policies and without', async () => {
   const ask = async (more: Partial<TestConfig>, question: object) => {
     const gateway = await start(more)
     const response = await fetch(`${gateway.adminUrl}/explain`, {
@@ -217,13 +221,13 @@ test('POST /explain tells the scopes that are needed, held and missing, with pol
   assert.is(lacking['reason'], 'the token lacks the scope write')
   assert.equal(lacking['scopes'], { needed: ['write'], held: ['use'], missing: ['write'] })
   const policies = ['permit(principal, action, resource);']
-  const held = await ask({ authz: { policies } }, { ...question, caller: { sub: 'ann', scope: 'admin' } })
-  assert.is(held['allowed'], true)
-  assert.equal(held['scopes'], { needed: ['write'], held: ['admin', 'write'], missing: [] })
+  const explanation = await ask({ authz: { policies } }, { ...question, caller: { sub: 'ann', scope: 'admin' } })
+  assert.is(explanation['allowed'], true)
+  assert.equal(explanation['scopes'], { needed: ['write'], held: ['admin', 'write'], missing: [] })
 })
 
 test('rules that can never hold are refused with their place', () => {
-  const { oidc } = given(config.incomingAuth)
+  const { oidc } = unwrap(config.incomingAuth)
   const findings = (incomingAuth: object) =>
     checkGateway({ ...config, name: 'a', namespace: 'a', role: 'gateway', incomingAuth } as GatewayConfig).map(
       ({ pointer, message }) => `${pointer} ${message}`,

@@ -38,7 +38,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-const urisOf = ({ messages }: EventReader): string[] =>
+const listUris = ({ messages }: EventReader): string[] =>
   messages.flatMap(({ method, params }) =>
     method === 'notifications/resources/updated' ? [String(params['uri'])] : [],
   )
@@ -73,17 +73,17 @@ for (const client of eras)
 
     /** Changes both resources; returns the updates on a stream. */
     async function change(reader: EventReader): Promise<readonly string[]> {
-      const before = urisOf(reader).length
+      const before = listUris(reader).length
       // A stream of the backend may open late or be replaced.
       await eventually('an update', () => {
         servers[backend].notify(NOBODY, common)
         servers[backend].notify(NOBODY, other)
-        return urisOf(reader).slice(before).includes(other)
+        return listUris(reader).slice(before).includes(other)
       })
-      return [...new Set(urisOf(reader).slice(before))].sort()
+      return [...new Set(listUris(reader).slice(before))].sort()
     }
 
-    async function bothCome(reader: EventReader): Promise<void> {
+    async function waitForBoth(reader: EventReader): Promise<void> {
       const seen = new Set<string>()
       await eventually('updates of both', async () => {
         for (const uri of await change(reader)) seen.add(uri)
@@ -93,14 +93,14 @@ for (const client of eras)
 
     test(`${client} client, ${backend} backend: replaced policies apply to open streams`, async () => {
       const { reader } = await watch(client, { sub: 'alice' }, [common, other])
-      await bothCome(reader)
+      await waitForBoth(reader)
       await guarded.enforce({ policies: [ALL, `forbid(principal, action, resource == Resource::"${common}");`] })
       // Earlier updates have arrived by then.
       await change(reader)
       assert.equal(await change(reader), [other])
       assert.not.ok(reader.ended)
       await guarded.enforce({ policies: [ALL] })
-      await bothCome(reader)
+      await waitForBoth(reader)
     })
 
     test(`${client} client, ${backend} backend: a stream that reopens with other claims is judged by these`, async () => {
@@ -110,7 +110,7 @@ for (const client of eras)
       ]
       await guarded.enforce({ policies })
       const { reader, again } = await watch(client, { sub: 'alice', level: 2 }, [common, other])
-      await bothCome(reader)
+      await waitForBoth(reader)
       await reader.leave()
       const lesser = (await again(await guarded.bearer({ sub: 'alice' }))).leftBy(cleanups)
       assert.is(lesser.status, 200)

@@ -12,26 +12,26 @@ import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../.
 type Aggregation = NonNullable<GatewayConfig['aggregation']>
 
 /** Returns the catalog of backends with these tools. For a catalog a backend is its name and its tools. */
-function catalogOf(
+function createCatalog(
   backends: Readonly<Record<string, readonly string[]>>,
   aggregation: Aggregation = {},
   role: GatewayConfig['role'] = 'gateway',
 ): Catalog {
-  const shown = Object.entries(backends).map(([name, tools]) => ({
+  const list = Object.entries(backends).map(([name, tools]) => ({
     name,
     tools: readToolPage(`{"result":{"tools":[${tools.join(',')}]}}`).items,
     callOperationOf: () => undefined,
   }))
-  return buildCatalog({ role, aggregation }, shown as unknown as Backend[])
+  return buildCatalog({ role, aggregation }, list as unknown as Backend[])
 }
 
-const namesOf = ({ legacyList }: Catalog): string[] =>
+const listNames = ({ legacyList }: Catalog): string[] =>
   JSON.parse(legacyList.toString()).tools.map(({ name }: { name: string }) => name)
 
 const two = { a: [tool('x'), tool('y')], b: [tool('x')] }
 
 test('every tool gets the prefix, clash or not, and the list is sorted', () => {
-  assert.equal(namesOf(catalogOf({ b: [tool('x')], a: [tool('z'), tool('x')] })), ['a_x', 'a_z', 'b_x'])
+  assert.equal(listNames(createCatalog({ b: [tool('x')], a: [tool('z'), tool('x')] })), ['a_x', 'a_z', 'b_x'])
 })
 
 for (const [prefixFormat, names] of [
@@ -40,27 +40,27 @@ for (const [prefixFormat, names] of [
   ['p-{workload}-', ['p-a-x', 'p-a-y', 'p-b-x']],
 ] as const)
   test(`prefix format ${prefixFormat}`, () =>
-    assert.equal(namesOf(catalogOf(two, { conflictResolutionConfig: { prefixFormat } })), names))
+    assert.equal(listNames(createCatalog(two, { conflictResolutionConfig: { prefixFormat } })), names))
 
 test('a filter shows the names that it lists, after overrides', () => {
   const tools = [{ workload: 'a', filter: ['new', 'gone'], overrides: { x: { name: 'new' } } }]
-  assert.equal(namesOf(catalogOf(two, { tools })), ['a_new', 'b_x'])
+  assert.equal(listNames(createCatalog(two, { tools })), ['a_new', 'b_x'])
 })
 
 test('an empty filter shows nothing', () => {
-  assert.equal(namesOf(catalogOf(two, { tools: [{ workload: 'a', filter: [] }] })), ['b_x'])
+  assert.equal(listNames(createCatalog(two, { tools: [{ workload: 'a', filter: [] }] })), ['b_x'])
 })
 
 test('excludeAll hides a backend, excludeAllTools hides all', () => {
-  assert.equal(namesOf(catalogOf(two, { tools: [{ workload: 'a', excludeAll: true }] })), ['b_x'])
-  assert.equal(namesOf(catalogOf(two, { excludeAllTools: true })), [])
+  assert.equal(listNames(createCatalog(two, { tools: [{ workload: 'a', excludeAll: true }] })), ['b_x'])
+  assert.equal(listNames(createCatalog(two, { excludeAllTools: true })), [])
 })
 
 test('an override changes only the fields that it names', () => {
   const text =
     '{ "name":"x" ,"inputSchema":{"type":"object","maximum":9223372036854775807},"annotations":{"title":"T","x":1.0},"odd":[1] }'
   const overrides = { x: { description: 'new "text"', annotations: { readOnlyHint: true, title: 'U' } } }
-  const { legacyList } = catalogOf({ a: [text] }, { tools: [{ workload: 'a', overrides }] })
+  const { legacyList } = createCatalog({ a: [text] }, { tools: [{ workload: 'a', overrides }] })
   assert.is(
     legacyList.toString(),
     '{"tools":[{"name":"a_x","inputSchema":{"type":"object","maximum":9223372036854775807},"annotations":{"title":"U","x":1.0,"readOnlyHint":true},"odd":[1],"description":"new \\"text\\""}]}',
@@ -69,7 +69,7 @@ test('an override changes only the fields that it names', () => {
 
 test('a proxy renames nothing, keeps the order, and shows the tools byte for byte', () => {
   const odd = '{ "name":"b b","inputSchema":{"type":"object"},  "n":1.0 }'
-  const { legacyList, routes } = catalogOf({ a: [tool('z'), odd] }, {}, 'proxy')
+  const { legacyList, routes } = createCatalog({ a: [tool('z'), odd] }, {}, 'proxy')
   assert.is(legacyList.toString(), `{"tools":[${tool('z')},${odd}]}`)
   assert.is(routes.get('b b')?.rename, undefined)
 })
@@ -82,27 +82,27 @@ test('long and odd names are always shortened and cleaned the same way', () => {
   assert.match(fitName('a_with space'), /^a_with_space_[0-9a-f]{8}$/)
   assert.is.not(fitName('a_with space'), fitName('a_with/space'))
   assert.is(fitName('a_fine-name.v2'), 'a_fine-name.v2')
-  const { routes } = catalogOf({ a: [tool('n'.repeat(100))] })
+  const { routes } = createCatalog({ a: [tool('n'.repeat(100))] })
   assert.is([...routes.values()][0]?.rename, JSON.stringify('n'.repeat(100)))
 })
 
 test('two tools with the same name both stay under fixed names, whatever the order of backends', () => {
   const aggregation = { conflictResolutionConfig: { prefixFormat: '{workload}' } }
-  const one = catalogOf({ a: [tool('bx')], ab: [tool('x')] }, aggregation)
-  const other = catalogOf({ ab: [tool('x')], a: [tool('bx')] }, aggregation)
-  assert.equal(namesOf(one), namesOf(other))
+  const one = createCatalog({ a: [tool('bx')], ab: [tool('x')] }, aggregation)
+  const other = createCatalog({ ab: [tool('x')], a: [tool('bx')] }, aggregation)
+  assert.equal(listNames(one), listNames(other))
   assert.is(one.routes.get('abx')?.backend, 'a')
   assert.is(one.routes.size, 2)
   assert.is(one.warnings.length, 1)
 })
 
 test('a backend’s second tool with the same name is left out', () => {
-  const { legacyList } = catalogOf({ a: [tool('x', '"n":1'), tool('x', '"n":2')] })
+  const { legacyList } = createCatalog({ a: [tool('x', '"n":1'), tool('x', '"n":2')] })
   assert.equal(JSON.parse(legacyList.toString()).tools, [{ name: 'a_x', inputSchema: { type: 'object' }, n: 1 }])
 })
 
 test('names such as toString and __proto__ are names like others', () => {
-  const { routes } = catalogOf(
+  const { routes } = createCatalog(
     { a: [tool('constructor'), tool('__proto__'), tool('toString')] },
     { tools: [{ workload: 'a', overrides: {} }] },
   )

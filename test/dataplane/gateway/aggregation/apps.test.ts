@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { APPS, type AppServer, HTML, SHOWS_APPS, startAppServer } from '../../../support/servers/app-server.ts'
@@ -50,7 +50,7 @@ async function open(capabilities: object, url = gateway.url) {
   return { session, offered: json.result.capabilities }
 }
 
-const metaOf = (capabilities: object) => ({
+const buildMeta = (capabilities: object) => ({
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': capabilities,
 })
@@ -59,7 +59,7 @@ const metaOf = (capabilities: object) => ({
 async function asker(era: 'legacy' | 'modern', capabilities: object, url = gateway.url) {
   if (era === 'modern')
     return async (method: string, params: object = {}) =>
-      (await postModern(url, method, { ...params, _meta: metaOf(capabilities) })).json
+      (await postModern(url, method, { ...params, _meta: buildMeta(capabilities) })).json
   const { session } = await open(capabilities, url)
   return async (method: string, params: object = {}) => (await post(url, rpc(method, params), session)).json
 }
@@ -95,7 +95,7 @@ test('a backend’s declaration of apps is passed on, merged with those of other
 })
 
 for (const era of ['legacy', 'modern'] as const) {
-  test(`${era}: backends of both eras are told whether the client shows apps`, async () => {
+  test(`${era}: backends of both eras learn whether the client shows apps`, async () => {
     const shows = await asker(era, { ...SHOWS_APPS, experimental: { x: {} } })
     const plain = await asker(era, {})
     for (const [name, server] of [
@@ -154,7 +154,7 @@ for (const era of ['legacy', 'modern'] as const) {
       const [page] = (await client.readResource({ uri: resourceUri })).contents
       assert.is(page?.mimeType, HTML)
       assert.is((page as { text: string }).text, `<!DOCTYPE html>${resourceUri}`)
-      assert.is(textOf(await client.callTool({ name, arguments: {} })), 'shown')
+      assert.is(readText(await client.callTool({ name, arguments: {} })), 'shown')
     }
     await client.close()
   })
@@ -182,14 +182,14 @@ test('a page calls its own server’s tools by their own names if these are unam
   })
   for (const era of ['legacy', 'modern'] as const) {
     page.declared.clear()
-    const called = async (name: string, capabilities: object = SHOWS_APPS, url = own.url) =>
+    const callTool = async (name: string, capabilities: object = SHOWS_APPS, url = own.url) =>
       (await (await asker(era, capabilities, url))('tools/call', { name })).error?.code ?? 'called'
-    assert.is(await called('refresh'), 'called')
-    assert.is(await called('old'), 'called')
+    assert.is(await callTool('refresh'), 'called')
+    assert.is(await callTool('old'), 'called')
     assert.equal([...page.declared.keys()], ['refresh', 'old'])
-    for (const name of ['show', 'only']) assert.is(await called(name), -32602, name)
-    assert.is(await called('refresh', {}), -32602)
-    assert.is(await called('refresh', SHOWS_APPS, twice.url), -32602)
+    for (const name of ['show', 'only']) assert.is(await callTool(name), -32602, name)
+    assert.is(await callTool('refresh', {}), -32602)
+    assert.is(await callTool('refresh', SHOWS_APPS, twice.url), -32602)
   }
   await Promise.all([own.close(), twice.close()])
   await Promise.all([page.close(), plain.close()])

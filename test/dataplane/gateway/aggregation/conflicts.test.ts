@@ -19,11 +19,11 @@ const alpha = backend('alpha', ['same', 'a'])
 const beta = backend('beta', ['same', 'b'])
 const gamma = backend('gamma', ['same', 'c'])
 
-const catalogOf = (aggregation: Aggregation, backends = [gamma, beta, alpha]) =>
+const createCatalog = (aggregation: Aggregation, backends = [gamma, beta, alpha]) =>
   buildCatalog({ role: 'gateway', aggregation }, backends)
 
-const shown = (aggregation: Aggregation) =>
-  [...catalogOf(aggregation).routes].map(([name, { backend }]) => `${name}@${backend}`)
+const listNames = (aggregation: Aggregation) =>
+  [...createCatalog(aggregation).routes].map(([name, { backend }]) => `${name}@${backend}`)
 
 const table: readonly [string, Aggregation, readonly string[]][] = [
   ['prefix', {}, ['alpha_a', 'alpha_same', 'beta_b', 'beta_same', 'gamma_c', 'gamma_same']],
@@ -63,19 +63,21 @@ const table: readonly [string, Aggregation, readonly string[]][] = [
 
 for (const [title, aggregation, expected] of table)
   test(title, () => {
-    const names = shown(aggregation)
+    const names = listNames(aggregation)
     assert.equal(
       names.map((name, at) => (expected[at]?.includes('@') ? name : name.replace(/@.*/, ''))),
       expected,
     )
     // The order of the configuration does not matter.
-    const turned = catalogOf(aggregation, [alpha, gamma, beta])
-    assert.equal(turned.legacyList, catalogOf(aggregation).legacyList)
+    const turned = createCatalog(aggregation, [alpha, gamma, beta])
+    assert.equal(turned.legacyList, createCatalog(aggregation).legacyList)
   })
 
 test('a clash names its owners', () => {
-  assert.equal(catalogOf({ conflictResolution: 'manual' }).conflicts, ['same is a tool of alpha and beta and gamma'])
-  const { warnings } = catalogOf({
+  assert.equal(createCatalog({ conflictResolution: 'manual' }).conflicts, [
+    'same is a tool of alpha and beta and gamma',
+  ])
+  const { warnings } = createCatalog({
     conflictResolution: 'priority',
     conflictResolutionConfig: { priorityOrder: ['beta', 'alpha'] },
   })
@@ -83,7 +85,7 @@ test('a clash names its owners', () => {
 })
 
 test('renamed by an override, a tool is called by its backend’s name', () => {
-  const { routes } = catalogOf({
+  const { routes } = createCatalog({
     conflictResolution: 'manual',
     tools: [{ workload: 'beta', overrides: { same: { name: 'other' } } }],
   })
@@ -100,7 +102,7 @@ test.before(async () => {
     answer(request, `{"content":[{"type":"text","text":"${name}"}]}`)
   one = await startRawServer({ era: 'modern', tools: [tool('same'), tool('a')], call: call('one') })
   two = await startRawServer({ era: 'modern', tools: [tool('same'), tool('b')], call: call('two') })
-  gateway = await startGateway({ ...manual({ filter: ['b'] }) })
+  gateway = await startGateway({ ...buildConfig({ filter: ['b'] }) })
 })
 
 test.after(async () => {
@@ -109,7 +111,7 @@ test.after(async () => {
   await two.close()
 })
 
-const manual = (shaping: object): TestConfig => ({
+const buildConfig = (shaping: object): TestConfig => ({
   backends: [
     { name: 'one', url: one.url },
     { name: 'two', url: two.url },
@@ -117,29 +119,29 @@ const manual = (shaping: object): TestConfig => ({
   aggregation: { conflictResolution: 'manual', tools: [{ workload: 'two', ...shaping }] },
 })
 
-const listed = async (): Promise<string[]> =>
+const listTools = async (): Promise<string[]> =>
   (await postModern(gateway.url, 'tools/list')).json.result.tools.map(({ name }: { name: string }) => name)
 
 const problems = async () =>
   ((await gateway.status()) as unknown as { problems: { code: string; message: string }[] }).problems
 
 test('a change that causes a clash leaves the last good set in place and is a problem on /status', async () => {
-  await eventually('both', async () => (await listed()).join() === 'a,b,same')
+  await eventually('both', async () => (await listTools()).join() === 'a,b,same')
   assert.equal(await problems(), [])
-  await gateway.configure(manual({}))
+  await gateway.configure(buildConfig({}))
   await eventually('the problem', async () => (await problems()).length > 0)
   assert.equal(await problems(), [
     { severity: 'warning', code: 'AggregationConflict', message: 'same is a tool of one and two' },
   ])
-  assert.equal(await listed(), ['a', 'b', 'same'])
+  assert.equal(await listTools(), ['a', 'b', 'same'])
   assert.is((await postModern(gateway.url, 'tools/call', { name: 'same' })).json.result.content[0].text, 'one')
-  await gateway.configure(manual({ overrides: { same: { name: 'second' } } }))
-  await eventually('the resolution', async () => (await listed()).join() === 'a,b,same,second')
+  await gateway.configure(buildConfig({ overrides: { same: { name: 'second' } } }))
+  await eventually('the resolution', async () => (await listTools()).join() === 'a,b,same,second')
   assert.equal(await problems(), [])
 })
 
 test('the gateway starts with a clash, without the tools in question', async () => {
-  const other = await startGateway(manual({}))
+  const other = await startGateway(buildConfig({}))
   await eventually('the tools that don’t clash', async () => {
     const { tools } = (await postModern(other.url, 'tools/list')).json.result
     return tools.map(({ name }: { name: string }) => name).join() === 'a,b'

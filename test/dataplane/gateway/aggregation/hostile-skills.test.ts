@@ -62,7 +62,7 @@ test.before(async () => {
 })
 test.after(() => good.close())
 
-const besideGood = (url: string, name = 'bad') =>
+const startBesideGood = (url: string, name = 'bad') =>
   startGateway({
     backends: [
       { name, url },
@@ -70,7 +70,7 @@ const besideGood = (url: string, name = 'bad') =>
     ],
   })
 
-const skillsOf = async (url: string): Promise<{ uri: string; _meta: object }[]> =>
+const listSkills = async (url: string): Promise<{ uri: string; _meta: object }[]> =>
   (await postModern(url, 'skills/list')).json.result['skills'] as unknown as { uri: string; _meta: object }[]
 
 test('each entry that breaks a rule is left out, by name; the others are shown', async () => {
@@ -115,8 +115,8 @@ test('each entry that breaks a rule is left out, by name; the others are shown',
         }
       : undefined,
   )
-  const gateway = await besideGood(bad.url)
-  const skills = await skillsOf(gateway.url)
+  const gateway = await startBesideGood(bad.url)
+  const skills = await listSkills(gateway.url)
   assert.equal(skills.map(({ uri }) => uri).sort(), [
     'skill://bad/fine/SKILL.md',
     'skill://bad/open/SKILL.md',
@@ -142,8 +142,8 @@ test('an endless list is read for 50 pages, and the others are listed', async ()
   const bad = await startServing(({ message }) =>
     message.method === 'skills/list' ? { skills: [skill(`s${page}`)], nextCursor: `c${++page}` } : undefined,
   )
-  const gateway = await besideGood(bad.url)
-  const skills = await skillsOf(gateway.url)
+  const gateway = await startBesideGood(bad.url)
+  const skills = await listSkills(gateway.url)
   assert.is(bad.calls('skills/list').length, 50)
   assert.is(skills.length, 51)
   const { problems } = await gateway.status()
@@ -172,7 +172,7 @@ test('children outside of the directory, or of another scheme, are not shown', a
     ]
     return { resources: [...uris.map(child), null, 7, { name: 'n' }], nextCursor: 'more' }
   })
-  const gateway = await besideGood(bad.url)
+  const gateway = await startBesideGood(bad.url)
   const { result } = (await postModern(gateway.url, 'resources/directory/read', { uri: 'skill://bad/x', cursor: 'c' }))
     .json
   assert.equal(result, {
@@ -195,7 +195,7 @@ test('a server’s caching hints are not passed on', async () => {
     if (method === 'resources/read') return { contents: [{ uri: params?.['uri'], text, ttlMs: 5 }] }
     return undefined
   })
-  const gateway = await besideGood(bad.url)
+  const gateway = await startBesideGood(bad.url)
   const uri = 'skill://bad/x/SKILL.md'
   for (const method of ['skills/list', 'skills/get', 'resources/read']) {
     const { result } = (await postModern(gateway.url, method, { uri })).json
@@ -208,17 +208,17 @@ test('a server’s caching hints are not passed on', async () => {
 })
 
 test('reading an entry that breaks a rule or belongs to another skill is an error of the server', async () => {
-  let given: unknown
+  let answer: unknown
   const bad = await startServing(({ message: { method } }) => {
     if (method === 'skills/list') return { skills: [] }
-    return method === 'skills/get' ? { skill: given } : undefined
+    return method === 'skills/get' ? { skill: answer } : undefined
   })
-  const gateway = await besideGood(bad.url)
-  for (given of [skill('y'), skill('x', { resources: [] }), null, [], 'x', { uri: 7 }]) {
+  const gateway = await startBesideGood(bad.url)
+  for (answer of [skill('y'), skill('x', { resources: [] }), null, [], 'x', { uri: 7 }]) {
     const { error } = (await postModern(gateway.url, 'skills/get', { uri: 'skill://bad/x/SKILL.md' })).json
-    assert.is(error?.code, -32603, JSON.stringify(given))
+    assert.is(error?.code, -32603, JSON.stringify(answer))
   }
-  given = skill('x')
+  answer = skill('x')
   assert.ok((await postModern(gateway.url, 'skills/get', { uri: 'skill://bad/x/SKILL.md' })).json.result)
   for (const uri of [7, null, {}, [], ''])
     assert.is((await postModern(gateway.url, 'skills/get', { uri })).json.error.code, -32602, JSON.stringify(uri))
@@ -237,7 +237,7 @@ test('links in results have the listed URIs, and no server can name another one�
     () =>
       `{"resultType":"complete","content":[{"type":"resource_link","name":"l","uri":"skill://x/SKILL.md"},{"type":"resource_link","name":"l","\\u0075ri":"skill://good/good/SKILL.md"}]}`,
   )
-  const gateway = await besideGood(bad.url)
+  const gateway = await startBesideGood(bad.url)
   const { content } = (await postModern(gateway.url, 'tools/call', { name: 'bad_t', arguments: {} })).json.result
   assert.equal(
     (content as unknown as { uri: string }[]).map(({ uri }) => uri),
@@ -300,15 +300,15 @@ test('the texts of 10,000 skills are built once, in steps between which others a
   await runInSlices(entryTexts(entries, 'a'))
   clearInterval(ticking)
   assert.ok(turns > 3, `${turns}`)
-  let asked = 0
-  const shown = (uri: string) => {
-    asked++
+  let lookups = 0
+  const rename = (uri: string) => {
+    lookups++
     return uri.replace('skill://', 'skill://a/')
   }
   const first = entries[0] as { key: string; text: string }
-  const text = entryText(first, 'a', shown)
-  assert.is(asked, 1, 'its own URI alone')
-  const again = entryText({ ...first }, 'a', shown)
+  const text = entryText(first, 'a', rename)
+  assert.is(lookups, 1, 'its own URI alone')
+  const again = entryText({ ...first }, 'a', rename)
   assert.is(text, again)
   assert.is(JSON.parse(text).resources[2].uri, 'skill://a/s0/b.md')
   // Another backend name gives another text.

@@ -2,12 +2,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readEntry } from '../../../../dataplane/gateway/mcp/entry-rules.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const SCHEMA = '"inputSchema":{"type":"object"}'
-const odd = (name: string, more: string) => `{"name":"${name}"${more === '' ? '' : `,${more}`}}`
+const buildOdd = (name: string, more: string) => `{"name":"${name}"${more === '' ? '' : `,${more}`}}`
 
 /** Entries that are shown, repaired if necessary. */
 const mended: Readonly<Record<string, string>> = {
@@ -60,8 +60,8 @@ for (const era of ['legacy', 'modern'] as const)
   test(`${era} backend: each odd entry is left out alone and reported`, async () => {
     const tools = [
       tool('good'),
-      ...Object.entries(mended).map(([name, more]) => odd(name, more)),
-      ...Object.entries(broken).map(([name, [more]]) => odd(name, more)),
+      ...Object.entries(mended).map(([name, more]) => buildOdd(name, more)),
+      ...Object.entries(broken).map(([name, [more]]) => buildOdd(name, more)),
       '5',
       `{${SCHEMA}}`,
     ]
@@ -115,18 +115,19 @@ for (const era of ['legacy', 'modern'] as const)
           ['x://good', 'x://nulls'],
         )
         assert.equal((await client.listResourceTemplates()).resourceTemplates.length, 2)
-        assert.is(textOf(await client.callTool({ name: 'odd_none', arguments: {} })), 'ok')
+        assert.is(readText(await client.callTool({ name: 'odd_none', arguments: {} })), 'ok')
       }
       const { problems } = await gateway.status()
-      const told = (code: string) => problems.filter((problem) => problem.code === code).map(({ message }) => message)
+      const listMessages = (code: string) =>
+        problems.filter((problem) => problem.code === code).map(({ message }) => message)
       for (const [name, [, rule]] of Object.entries(broken))
         assert.ok(
-          told('EntryInvalid').includes(`odd: tool "${name}" is left out: ${rule}`),
-          `${name}: ${told('EntryInvalid').join('\n')}`,
+          listMessages('EntryInvalid').includes(`odd: tool "${name}" is left out: ${rule}`),
+          `${name}: ${listMessages('EntryInvalid').join('\n')}`,
         )
-      assert.ok(told('EntryInvalid').includes('odd: resource "x://nameless" is left out: name is missing'))
-      assert.ok(told('EntryInvalid').includes('odd: prompt "bad" is left out: arguments/0/name is missing'))
-      assert.ok(told('EntryMended').includes('odd: tool "hints" is mended: annotations'))
+      assert.ok(listMessages('EntryInvalid').includes('odd: resource "x://nameless" is left out: name is missing'))
+      assert.ok(listMessages('EntryInvalid').includes('odd: prompt "bad" is left out: arguments/0/name is missing'))
+      assert.ok(listMessages('EntryMended').includes('odd: tool "hints" is mended: annotations'))
     } finally {
       for (const client of clients) await client.close()
       await gateway.close()
@@ -136,11 +137,11 @@ for (const era of ['legacy', 'modern'] as const)
   })
 
 test('a mended entry stays otherwise as it was written', () => {
-  const given =
+  const text =
     '{ "name":"t", "description":null,\n"inputSchema":{"type":"object","properties":{"a":{"maximum":12345678901234567890}}}, "x":1.0}'
-  const read = readEntry('tools', given)
+  const read = readEntry('tools', text)
   assert.ok('text' in read)
-  assert.is(JSON.stringify(JSON.parse(read.text)), JSON.stringify({ ...JSON.parse(given), description: undefined }))
+  assert.is(JSON.stringify(JSON.parse(read.text)), JSON.stringify({ ...JSON.parse(text), description: undefined }))
   assert.match(read.text, '12345678901234567890')
   assert.match(read.text, '"x":1.0')
 })
@@ -169,8 +170,8 @@ for (const [what, [schema, structured]] of Object.entries(OUTPUTS))
           assert.is(tools[0]?.outputSchema, undefined)
           const result = await client.callTool({ name: 't', arguments: {} })
           assert.is(result.structuredContent, undefined)
-          if (content !== '[]') assert.is(textOf(result), 'said')
-          else if (structured !== 'null') assert.is(textOf(result), structured)
+          if (content !== '[]') assert.is(readText(result), 'said')
+          else if (structured !== 'null') assert.is(readText(result), structured)
         }
         assert.equal((await modern.listTools()).tools[0]?.outputSchema, JSON.parse(schema))
         assert.equal((await modern.callTool({ name: 't', arguments: {} })).structuredContent, JSON.parse(structured))

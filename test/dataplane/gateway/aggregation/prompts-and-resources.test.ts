@@ -127,9 +127,9 @@ test('an unknown resource gets the error code of the client’s era', async () =
 const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
 
 test('instructions of backends reach clients of both eras under the backends’ names', async () => {
-  const told = '# b\n\nAsk one first.\n\n# a\n\nAsk two first.'
-  assert.is((await post(gateway.url, initialize)).json.result.instructions, told)
-  assert.is((await postModern(gateway.url, 'server/discover')).json.result.instructions, told)
+  const instructions = '# b\n\nAsk one first.\n\n# a\n\nAsk two first.'
+  assert.is((await post(gateway.url, initialize)).json.result.instructions, instructions)
+  assert.is((await postModern(gateway.url, 'server/discover')).json.result.instructions, instructions)
 })
 
 test('a proxy passes its backend’s instructions on unchanged', async () => {

@@ -19,7 +19,7 @@ interface Skill {
   readonly _meta?: Readonly<Record<string, unknown>>
 }
 
-const filesOf = (server: string): Record<string, string> => ({
+const buildFiles = (server: string): Record<string, string> => ({
   'refunds/SKILL.md': skillText('refunds', `Refunds of ${server}.`),
   'refunds/references/RULES.md': `rules of ${server}`,
   [`only-${server}/SKILL.md`]: skillText(`only-${server}`),
@@ -37,8 +37,8 @@ const backends = () => [
 ]
 
 test.before(async () => {
-  a = await startSkillsServer({ files: { ...filesOf('a'), 'b/x/SKILL.md': skillText('x') } })
-  b = await startSkillsServer({ files: filesOf('b'), eras: 'sessions' })
+  a = await startSkillsServer({ files: { ...buildFiles('a'), 'b/x/SKILL.md': skillText('x') } })
+  b = await startSkillsServer({ files: buildFiles('b'), eras: 'sessions' })
   plain = await startRawServer({ era: 'legacy', call: () => undefined })
   gateway = await startGateway({ backends: backends() })
 })
@@ -331,7 +331,7 @@ test('policies decide by read_resource of a file and of its SKILL.md', async () 
 })
 
 test('a server that is down stays listed; its files are unavailable', async () => {
-  const gone = await startSkillsServer({ files: filesOf('gone') })
+  const gone = await startSkillsServer({ files: buildFiles('gone') })
   const own = await startGateway({ backends: [...backends(), { name: 'gone', url: gone.url }] })
   const before = await skillsAt(own.url)
   await gone.close()
@@ -348,10 +348,10 @@ test('a server that is down stays listed; its files are unavailable', async () =
 })
 
 test('clients are notified once that skills have changed', async () => {
-  const files = filesOf('new')
+  const files = buildFiles('new')
   const changing = await startSkillsServer({ files })
   const replicas = await Promise.all([1, 2].map(() => startGateway({ backends: [{ name: 'c', url: changing.url }] })))
-  const heard = await Promise.all(
+  const listeners = await Promise.all(
     replicas.map(async ({ url }) => {
       const client = new Client({ name: 'host', version: '1' }, {
         versionNegotiation: { mode: { pin: '2026-07-28' } },
@@ -366,10 +366,10 @@ test('clients are notified once that skills have changed', async () => {
   await skillsAt(replicas[0]?.url)
   files['later/SKILL.md'] = skillText('later')
   await changing.reload()
-  await eventually('both clients hear of it', () => heard.every(({ times }) => times.count > 0))
+  await eventually('both clients are notified', () => listeners.every(({ times }) => times.count > 0))
   for (const { url } of replicas) assert.ok(urisIn(await skillsAt(url)).includes('skill://c/later/SKILL.md'))
-  for (const { times } of heard) assert.is(times.count, 1)
-  for (const { client } of heard) await client.close()
+  for (const { times } of listeners) assert.is(times.count, 1)
+  for (const { client } of listeners) await client.close()
   await Promise.all([...replicas, changing].map((one) => one.close()))
 })
 

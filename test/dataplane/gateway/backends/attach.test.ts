@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type Kubelet, startKubelet } from '../../../support/operator/kubelet.ts'
 
@@ -37,7 +37,7 @@ const answers = async (
 ) => {
   const { client } = await connect(gateway.url, era)
   try {
-    return textOf(await client.callTool({ name, arguments: args }))
+    return readText(await client.callTool({ name, arguments: args }))
   } finally {
     await client.close()
   }
@@ -67,7 +67,7 @@ test('a message larger than a frame arrives whole', async () => {
 test('after a cut connection the container restarts and is attached and initialized again', async () => {
   const { starts } = kubelet
   kubelet.cut()
-  await eventually('the container to be started anew', () => kubelet.starts > starts)
+  await eventually('the container to be started again', () => kubelet.starts > starts)
   await answersAgain()
   assert.is(await answers('modern', 'time_count'), '1')
 })

@@ -11,10 +11,10 @@ import { postModern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const MIB = 1024 * 1024
-const budgetOf = (share: number) => new Budget({ total: share, share, reserve: 0 })
+const createBudget = (share: number) => new Budget({ total: share, share, reserve: 0 })
 
 /** Starts a server that lists its tools in this many pages. */
-function paged(pages: number, page: (index: number) => object): Promise<RawServer> {
+function startPaged(pages: number, page: (index: number) => object): Promise<RawServer> {
   return startRawServer({
     era: 'modern',
     call: (request) => answer(request, OK_RESULT),
@@ -31,14 +31,14 @@ function paged(pages: number, page: (index: number) => object): Promise<RawServe
 }
 
 test('a list that is too large is cut and reported, and the rest works', async () => {
-  const asked = { large: 0, padded: 0 }
-  const large = await paged(20, (page) => {
-    asked.large++
+  const requests = { large: 0, padded: 0 }
+  const large = await startPaged(20, (page) => {
+    requests.large++
     return { tools: [{ name: `t${page}`, description: 'x'.repeat(MIB), inputSchema: { type: 'object' } }] }
   })
   // Each page shows little and has much padding.
-  const padded = await paged(20, (page) => {
-    asked.padded++
+  const padded = await startPaged(20, (page) => {
+    requests.padded++
     return { tools: [{ name: `t${page}`, inputSchema: { type: 'object' } }], more: 'x'.repeat(MIB) }
   })
   const gateway = await startGateway({
@@ -52,7 +52,7 @@ test('a list that is too large is cut and reported, and the rest works', async (
     const status = async () => (await gateway.status()) as unknown as Status
     await eventually('both lists', async () => (await status()).backends.every(({ tools }) => tools > 0))
     const { backends, problems } = await status()
-    assert.equal(asked, { large: 16, padded: 20 })
+    assert.equal(requests, { large: 16, padded: 20 })
     assert.equal(
       backends.map(({ tools }) => tools),
       [15, 20],
@@ -75,8 +75,8 @@ interface Status {
   readonly problems: readonly { readonly code: string; readonly message: string }[]
 }
 
-test('a list counts with what is kept of it, and while it is read again with its growth', () => {
-  const budget = budgetOf(10_000)
+test('a list counts with its stored size, and while it is read again with its growth', () => {
+  const budget = createBudget(10_000)
   const room = new ListRoom(budget.shareOf('b'))
   const read = (lengths: readonly number[]) => {
     room.begin()
@@ -86,10 +86,10 @@ test('a list counts with what is kept of it, and while it is read again with its
   room.settle()
   const before = budget.held
   assert.equal(read([1000]), [true])
-  assert.is(budget.held, before, 'what was kept goes on')
+  assert.is(budget.held, before, 'the buffered bytes are passed on')
   room.giveUp()
   assert.is(budget.held, before)
-  assert.equal(read([1000, 9000, 10]), [true, false, false], 'and nothing behind what did not fit')
+  assert.equal(read([1000, 9000, 10]), [true, false, false], 'nothing follows the part that did not fit')
   room.settle()
   assert.ok(room.isFull)
   assert.ok(budget.held < before)
@@ -115,10 +115,15 @@ test('a backend’s description of itself is bounded and shared by sessions', ()
 })
 
 test('endless events are counted, and dropped if there is no room', () => {
-  const budget = budgetOf(1000)
+  const budget = createBudget(1000)
   const share = budget.shareOf('b')
-  const heard: string[] = []
-  const options = { share, log: { error() {} }, onMessage: (bytes: Buffer) => heard.push(bytes.toString()), onEnd() {} }
+  const messages: string[] = []
+  const options = {
+    share,
+    log: { error() {} },
+    onMessage: (bytes: Buffer) => messages.push(bytes.toString()),
+    onEnd() {},
+  }
   const controller = { abort() {} } as never
   const stream = () => {
     const one = new MessageStream(options)
@@ -129,10 +134,10 @@ test('endless events are counted, and dropped if there is no room', () => {
   one.onResponseData(controller, Buffer.from(`data: ${'x'.repeat(700)}`))
   assert.is(budget.held, 700)
   two.onResponseData(controller, Buffer.from(`data: ${'y'.repeat(700)}`))
-  assert.is(budget.held, 700, 'of the second nothing is kept')
+  assert.is(budget.held, 700, 'the second one keeps nothing')
   two.onResponseData(controller, Buffer.from('y\n\ndata: 1\n\n'))
   one.onResponseData(controller, Buffer.from('\n\n'))
-  assert.equal(heard, ['1', 'x'.repeat(700)])
+  assert.equal(messages, ['1', 'x'.repeat(700)])
   assert.is(budget.held, 0)
   one.onResponseData(controller, Buffer.from('data: x'))
   one.onResponseEnd()
@@ -140,7 +145,7 @@ test('endless events are counted, and dropped if there is no room', () => {
 })
 
 test('an event in many pieces arrives whole', () => {
-  const event = new UnfinishedEvent(budgetOf(10_000).shareOf('b'))
+  const event = new UnfinishedEvent(createBudget(10_000).shareOf('b'))
   for (let at = 0; at < 1000; at++) {
     event.push(Buffer.from(String(at % 10)))
     assert.ok(event.settle())

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import {
@@ -31,13 +31,13 @@ interface Script {
   goOn(call: RawRequest, res: ServerResponse, get: RawRequest): void
 }
 
-interface Scripted {
+interface ScriptedBackend {
   readonly backend: RawServer
   readonly gateway: GatewayUnderTest
   readonly gets: { readonly after: unknown; readonly at: number }[]
 }
 
-async function startScripted({ call, goOn }: Script, config: Partial<TestConfig> = {}): Promise<Scripted> {
+async function startScripted({ call, goOn }: Script, config: Partial<TestConfig> = {}): Promise<ScriptedBackend> {
   const gets: { after: unknown; at: number }[] = []
   let called: RawRequest | undefined
   const backend = await startRawServer({
@@ -78,14 +78,14 @@ test('a stream that ends before the answer is resumed after the stated time, and
     goOn: (call, res) => stream(res).end(`id: two\ndata: ${answer(call, OK_RESULT)}\n\n`),
   })
   const answered = await post(gateway.url, TOOL, await openSession(gateway.url))
-  assert.is(textOf(answerIn(answered).result), 'ok')
+  assert.is(readText(answerIn(answered).result), 'ok')
   assert.match(answered.text, /^id: \S+\nretry: \d+\ndata: \n\n/, 'its client learns how to come back')
   assert.equal(
     gets.map(({ after }) => after),
     ['one'],
   )
   // Timers fire up to a millisecond early.
-  assert.ok((gets[0]?.at ?? 0) - endedAt >= 148, 'the told time has passed')
+  assert.ok((gets[0]?.at ?? 0) - endedAt >= 148, 'the retry time has passed')
   const [call] = backend.calls('tools/call')
   const [get] = backend.seen.filter(({ method, headers }) => method === 'GET' && headers['last-event-id'] === 'one')
   assert.is(get?.headers['mcp-session-id'], call?.headers['mcp-session-id'])
@@ -103,7 +103,7 @@ test('a modern client’s call is resumed too, and may be polled many times', as
     },
   })
   const { json } = await postModern(gateway.url, 'tools/call', { name: 't', arguments: {} })
-  assert.is(textOf(json.result), 'ok')
+  assert.is(readText(json.result), 'ok')
   assert.is(json.result.resultType, 'complete')
   assert.equal(
     gets.map(({ after }) => after),
@@ -145,16 +145,16 @@ test('a backend that refuses to resume fails the call at once, and is not called
 })
 
 test('a backend that is down for a moment is asked again', async () => {
-  let away = 2
+  let unreachable = 2
   const { gateway, gets } = await startScripted({
     call: (_request, res) => void stream(res).end('id: one\nretry: 1\ndata: \n\n'),
     goOn(call, res) {
-      if (away-- > 0) res.writeHead(503).end()
+      if (unreachable-- > 0) res.writeHead(503).end()
       else stream(res).end(`data: ${answer(call, OK_RESULT)}\n\n`)
     },
   })
   const json = answerIn(await post(gateway.url, TOOL, await openSession(gateway.url)))
-  assert.is(textOf(json.result), 'ok')
+  assert.is(readText(json.result), 'ok')
   assert.equal(
     gets.map(({ after }) => after),
     ['one', 'one', 'one'],
@@ -234,7 +234,7 @@ test('a list that needs polling is requested once and arrives whole', async () =
 })
 
 test('a list fails at once if its rest is refused or if the backend is modern', async () => {
-  for (const [era, asked] of [
+  for (const [era, isOpened] of [
     ['legacy', true],
     ['modern', false],
   ] as const) {
@@ -243,7 +243,7 @@ test('a list fails at once if its rest is refused or if the backend is modern', 
       'the failure',
       async () => (await gateway.status()).backends[0]?.lastError?.code === 'backend_failed',
     )
-    assert.is(gets.length > 0, asked, era)
+    assert.is(gets.length > 0, isOpened, era)
   }
 })
 
@@ -300,10 +300,10 @@ async function startListened(refuse: (get: RawRequest) => number | undefined = (
   const leaving = new AbortController()
   const headers = { ...session, accept: 'text/event-stream' }
   const listening = await fetch(gateway.url, { headers, signal: leaving.signal })
-  let heard = ''
+  let received = ''
   const reading = (async () => {
     for await (const part of (listening.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()))
-      heard += part
+      received += part
   })().catch(() => {})
   cleanups.push(() => {
     leaving.abort()
@@ -311,43 +311,43 @@ async function startListened(refuse: (get: RawRequest) => number | undefined = (
   })
   await post(gateway.url, TOOL, session)
   await eventually('the stream', () => streams.length === 1)
-  return { gets, streams, heard: () => heard }
+  return { gets, streams, received: () => received }
 }
 
-const said = (text: string) =>
+const buildLog = (text: string) =>
   JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })
 
 test('a GET stream that ends is reopened after its last event', async () => {
-  const { gets, streams, heard } = await startListened()
-  streams[0]?.end(`id: 7\nretry: 1\ndata: ${said('before')}\n\n`)
+  const { gets, streams, received } = await startListened()
+  streams[0]?.end(`id: 7\nretry: 1\ndata: ${buildLog('before')}\n\n`)
   await eventually('the next stream', () => streams.length === 2)
-  streams[1]?.end(`data: ${said('missed')}\n\n`)
+  streams[1]?.end(`data: ${buildLog('missed')}\n\n`)
   await eventually('one more', () => streams.length === 3)
-  streams[2]?.write(`id: 8\ndata: ${said('after')}\n\n`)
-  await eventually('all of it', () => ['before', 'missed', 'after'].every((text) => heard().includes(text)))
+  streams[2]?.write(`id: 8\ndata: ${buildLog('after')}\n\n`)
+  await eventually('all of it', () => ['before', 'missed', 'after'].every((text) => received().includes(text)))
   assert.equal(gets, [undefined, '7', '7'])
 })
 
 test('a GET stream is reopened without the last event if the backend no longer knows it', async () => {
-  const { gets, streams, heard } = await startListened(({ headers }) =>
+  const { gets, streams, received } = await startListened(({ headers }) =>
     headers['last-event-id'] === undefined ? undefined : 400,
   )
   streams[0]?.end('id: 7\nretry: 1\ndata: \n\n')
   await eventually('the next stream', () => streams.length === 2)
-  streams[1]?.write(`data: ${said('again')}\n\n`)
-  await eventually('it is heard', () => heard().includes('again'))
+  streams[1]?.write(`data: ${buildLog('again')}\n\n`)
+  await eventually('the message to arrive', () => received().includes('again'))
   assert.equal(gets, [undefined, '7', undefined])
 })
 
 test('a GET stream that is refused for the moment is requested again', async () => {
   const statuses = [409, 503]
-  const { gets, streams, heard } = await startListened(({ headers }) =>
+  const { gets, streams, received } = await startListened(({ headers }) =>
     headers['last-event-id'] === undefined ? undefined : statuses.shift(),
   )
   streams[0]?.end('id: 7\nretry: 1\ndata: \n\n')
   await eventually('the next stream', () => streams.length === 2)
-  streams[1]?.write(`data: ${said('again')}\n\n`)
-  await eventually('it is heard', () => heard().includes('again'))
+  streams[1]?.write(`data: ${buildLog('again')}\n\n`)
+  await eventually('the message to arrive', () => received().includes('again'))
   assert.equal(gets, [undefined, '7', '7', '7'])
 })
 

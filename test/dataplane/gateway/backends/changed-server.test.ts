@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -22,7 +22,7 @@ test.after.each(async () => {
 type Options = Omit<RawServerOptions, 'call'>
 
 /** Refuses requests of the other era without processing them, as the official SDK's servers do. */
-const refusing =
+const refuseUnknown =
   (era: Options['era']): NonNullable<Options['before']> =>
   (request, res) => {
     const { method } = request.message
@@ -67,7 +67,7 @@ class Changing {
   }
 
   /** Replaces the server like a new version behind a load balancer: no connection is closed. */
-  become({ era, before = refusing(era) }: Options): void {
+  become({ era, before = refuseUnknown(era) }: Options): void {
     Object.assign(this.#options, { era, before })
   }
 
@@ -89,10 +89,11 @@ for (const [before, after] of [
       (await connect(one.gateway.url, 'legacy')).client,
     ]
     cleanups.push(...clients.map((client) => () => client.close()))
-    const say = async (client: (typeof clients)[number]) => textOf(await client.callTool({ name: 't', arguments: {} }))
-    for (const client of clients) assert.is(await say(client), 'ok')
+    const callTool = async (client: (typeof clients)[number]) =>
+      readText(await client.callTool({ name: 't', arguments: {} }))
+    for (const client of clients) assert.is(await callTool(client), 'ok')
     one.become({ era: after })
-    for (const client of clients) assert.is(await say(client), 'ok')
+    for (const client of clients) assert.is(await callTool(client), 'ok')
     assert.is(one.done, 2 * clients.length)
   })
 
@@ -149,8 +150,8 @@ test('a stateless server that comes to need sessions opens one for each client',
   }
   const one = await Changing.start({ era: 'legacy', before: sessionless })
   const session = await openSession(one.gateway.url)
-  const say = async () => (await post(one.gateway.url, rpc('tools/call', { name: 't' }), session)).json
-  assert.ok((await say()).result)
+  const callTool = async () => (await post(one.gateway.url, rpc('tools/call', { name: 't' }), session)).json
+  assert.ok((await callTool()).result)
   one.become({
     era: 'legacy',
     before({ message: { method }, headers }, res) {
@@ -160,7 +161,7 @@ test('a stateless server that comes to need sessions opens one for each client',
       return true
     },
   })
-  assert.is((await say()).result?.content[0].text, 'ok')
+  assert.is((await callTool()).result?.content[0].text, 'ok')
 })
 
 test('a redirect that no longer applies is forgotten by lists and calls', async () => {
@@ -176,10 +177,10 @@ test('a redirect that no longer applies is forgotten by lists and calls', async 
   })
   const { client } = await connectV1(one.gateway.url)
   cleanups.push(() => client.close())
-  const say = async () => textOf(await client.callTool({ name: 't', arguments: {} }))
-  assert.is(await say(), 'ok')
+  const callTool = async () => readText(await client.callTool({ name: 't', arguments: {} }))
+  assert.is(await callTool(), 'ok')
   for (path of ['/mcp', '/elsewhere', '/mcp']) {
-    assert.is(await say(), 'ok', path)
+    assert.is(await callTool(), 'ok', path)
     assert.is((await client.listTools()).tools.length, 1, path)
   }
   path = '/later'
@@ -233,10 +234,13 @@ test('a stateless server that once refused subscriptions is asked again', async 
   const before = looks()
   isRefused = false
   isAway = true
-  await eventually('it is away', async () => (await one.gateway.status()).backends[0]?.lastError !== null)
+  await eventually(
+    'the server is unreachable',
+    async () => (await one.gateway.status()).backends[0]?.lastError !== null,
+  )
   isAway = false
-  await eventually('it is looked at again', () => looks() > before + 1)
-  await eventually('it is asked again', () => streams > 1)
+  await eventually('it is probed again', () => looks() > before + 1)
+  await eventually('it is called again', () => streams > 1)
 })
 
 test('a client’s subscriptions are renewed in the session that replaces a lost one', async () => {
@@ -280,10 +284,10 @@ test('a client’s subscriptions are renewed in the session that replaces a lost
     },
   })
   const session = await openSession(one.gateway.url)
-  const heard = await EventReader.listen(one.gateway.url, session)
+  const listener = await EventReader.listen(one.gateway.url, session)
   const watching = await EventReader.watch(one.gateway.url, [uri])
   cleanups.push(
-    () => heard.leave(),
+    () => listener.leave(),
     () => watching.leave(),
   )
   assert.ok((await post(one.gateway.url, rpc('resources/subscribe', { uri }), session)).json.result)
@@ -294,7 +298,7 @@ test('a client’s subscriptions are renewed in the session that replaces a lost
     stream.end()
   }
   await post(one.gateway.url, rpc('tools/call', { name: 't' }), session)
-  await eventually('both are subscribed anew', () => subscribed.size === 4)
+  await eventually('both are subscribed again', () => subscribed.size === 4)
   assert.equal([...subscribed.values()], [[uri], [uri], [uri], [uri]])
 })
 

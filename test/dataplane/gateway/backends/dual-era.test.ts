@@ -4,7 +4,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
@@ -26,7 +26,7 @@ test.after.each(async () => {
 type Before = NonNullable<RawServerOptions['before']>
 
 /** Starts a hand-written backend, by default of both eras, behind a gateway. */
-async function inFront(
+async function startInFront(
   before: Before = () => false,
   more: object = {},
 ): Promise<{ server: RawServer; gateway: GatewayUnderTest }> {
@@ -45,7 +45,7 @@ const call = (gateway: GatewayUnderTest, session: Record<string, string>): Promi
 const isOk = ({ json }: RpcAnswer) => assert.is(json?.result?.content[0].text, 'ok')
 
 /** Returns the eras of the calls that reached a backend. */
-const erasOf = (server: RawServer) =>
+const listEras = (server: RawServer) =>
   server
     .calls('tools/call')
     .map(({ headers }) => (headers['mcp-protocol-version'] === '2026-07-28' ? 'modern' : headers['mcp-session-id']))
@@ -56,14 +56,14 @@ const json = (res: ServerResponse, status: number, body: string): true => {
 }
 
 test('each client is served in its own era, and a session costs one initialize', async () => {
-  const { server, gateway } = await inFront()
+  const { server, gateway } = await startInFront()
   const sessions = [await openSession(gateway.url), await openSession(gateway.url)]
   for (let time = 0; time < 3; time++) {
     for (const session of sessions) isOk(await call(gateway, session))
     isOk(await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} }))
   }
   const one = ['raw-session-1', 'raw-session-2', 'modern']
-  assert.equal(erasOf(server), [...one, ...one, ...one])
+  assert.equal(listEras(server), [...one, ...one, ...one])
   assert.is(server.calls('initialize').length, 2)
   const methods = server.seen.map(({ message }) => message.method).filter((method) => method !== 'tools/list')
   const usual = ['initialize', 'notifications/initialized', 'tools/call']
@@ -72,7 +72,7 @@ test('each client is served in its own era, and a session costs one initialize',
 })
 
 test('a backend that only modern clients use gets no session', async () => {
-  const { server, gateway } = await inFront()
+  const { server, gateway } = await startInFront()
   isOk(await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} }))
   assert.is(server.calls('initialize').length, 0)
 })
@@ -100,8 +100,8 @@ const refusals: Readonly<Record<string, (request: RawRequest, res: ServerRespons
   'HTTP 403': (_request, res) => res.writeHead(403).end(),
 }
 for (const [what, refuse] of Object.entries(refusals))
-  test(`a backend that answers initialize with ${what} is asked once, and calls go on in the modern era`, async () => {
-    const { server, gateway } = await inFront((request, res) => {
+  test(`a backend that answers initialize with ${what} is probed once, and calls continue in the modern era`, async () => {
+    const { server, gateway } = await startInFront((request, res) => {
       if (request.message.method !== 'initialize') return false
       refuse(request, res)
       return true
@@ -109,13 +109,13 @@ for (const [what, refuse] of Object.entries(refusals))
     const sessions = await Promise.all(Array.from({ length: 5 }, () => openSession(gateway.url)))
     for (const answered of await Promise.all(sessions.map((session) => call(gateway, session)))) isOk(answered)
     isOk(await call(gateway, sessions[0] as Record<string, string>))
-    assert.equal(new Set(erasOf(server)), new Set(['modern']))
+    assert.equal(new Set(listEras(server)), new Set(['modern']))
     assert.is(server.calls('initialize').length, 1)
     assert.is((await gateway.status()).backends[0]?.health, 'healthy')
   })
 
 test('a backend that never answers initialize delays one call, and no call fails', async () => {
-  const { server, gateway } = await inFront(({ message }) => message.method === 'initialize', {
+  const { server, gateway } = await startInFront(({ message }) => message.method === 'initialize', {
     timeouts: { default: '6s' },
   })
   const session = await openSession(gateway.url)
@@ -124,18 +124,18 @@ test('a backend that never answers initialize delays one call, and no call fails
 })
 
 test('session ids that a backend gives and never accepts are dropped', async () => {
-  const { server, gateway } = await inFront(({ headers }, res) => {
+  const { server, gateway } = await startInFront(({ headers }, res) => {
     if (headers['mcp-session-id'] === undefined) return false
     return json(res, 404, '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
   })
   const session = await openSession(gateway.url)
   isOk(await call(gateway, session))
   isOk(await call(gateway, session))
-  assert.equal(erasOf(server), ['raw-session-1', 'raw-session-2', 'modern', 'modern'])
+  assert.equal(listEras(server), ['raw-session-1', 'raw-session-2', 'modern', 'modern'])
 })
 
 test('a backend that restarts with sessions is used with sessions at once', async () => {
-  const { server, gateway } = await inFront(({ message }, res) => {
+  const { server, gateway } = await startInFront(({ message }, res) => {
     if (message.method !== 'initialize') return false
     res.writeHead(404).end()
     return true
@@ -146,14 +146,14 @@ test('a backend that restarts with sessions is used with sessions at once', asyn
   await eventually('the gateway to notice', async () => (await call(gateway, session)).json.error !== undefined)
   const anew = await startRawServer({ era: 'both', call: (request) => answer(request, OK_RESULT), port: server.port })
   cleanups.push(() => anew.close())
-  await eventually('calls to go on', async () => (await call(gateway, session)).json.result !== undefined)
+  await eventually('calls to succeed again', async () => (await call(gateway, session)).json.result !== undefined)
   await call(gateway, session)
-  assert.is(erasOf(anew).at(-1), 'raw-session-1')
+  assert.is(listEras(anew).at(-1), 'raw-session-1')
 })
 
 test('a session that a dual-era backend has lost is opened again', async () => {
   let lost = ''
-  const { server, gateway } = await inFront(({ headers }, res) => {
+  const { server, gateway } = await startInFront(({ headers }, res) => {
     if (headers['mcp-session-id'] !== lost) return false
     return json(res, 404, '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
   })
@@ -161,7 +161,7 @@ test('a session that a dual-era backend has lost is opened again', async () => {
   isOk(await call(gateway, session))
   lost = 'raw-session-1'
   isOk(await call(gateway, session))
-  assert.equal(erasOf(server), ['raw-session-1', 'raw-session-1', 'raw-session-2'])
+  assert.equal(listEras(server), ['raw-session-1', 'raw-session-1', 'raw-session-2'])
 })
 
 test('a session client gets a server’s questions, in whichever way the server asks', async () => {
@@ -181,13 +181,13 @@ test('a session client gets a server’s questions, in whichever way the server 
   }))
   await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
   cleanups.push(() => client.close())
-  const say = async (name: string, args: Record<string, string> = {}) =>
-    textOf(await client.callTool({ name, arguments: args }))
-  assert.match(await say('test_elicitation', { message: 'Who?' }), /action=accept/)
-  assert.match(await say('test_sampling', { prompt: 'What?' }), /Paris/)
-  assert.is(await say('test_input_required_result_elicitation'), 'Hello, Ada!')
-  assert.is(await say('test_input_required_result_list_roots'), 'roots: file:///x')
-  assert.is(await say('test_reconnection'), 'The stream was gone on with.')
+  const callTool = async (name: string, args: Record<string, string> = {}) =>
+    readText(await client.callTool({ name, arguments: args }))
+  assert.match(await callTool('test_elicitation', { message: 'Who?' }), /action=accept/)
+  assert.match(await callTool('test_sampling', { prompt: 'What?' }), /Paris/)
+  assert.is(await callTool('test_input_required_result_elicitation'), 'Hello, Ada!')
+  assert.is(await callTool('test_input_required_result_list_roots'), 'roots: file:///x')
+  assert.is(await callTool('test_reconnection'), 'The stream was gone on with.')
 })
 
 test('a dual-era server without sessions asks in the modern way', async () => {
@@ -199,7 +199,7 @@ test('a dual-era server without sessions asks in the modern way', async () => {
   )
   const { client } = await connect(gateway.url, 'legacy')
   cleanups.push(() => client.close())
-  assert.is(textOf(await client.callTool({ name: 'd_echo', arguments: { message: 'hi' } })), 'test-server: hi')
+  assert.is(readText(await client.callTool({ name: 'd_echo', arguments: { message: 'hi' } })), 'test-server: hi')
   assert.is(server.calls('tools/call')[0]?.headers['mcp-protocol-version'], '2026-07-28')
 })
 
@@ -207,10 +207,10 @@ test('resources of a dual-era backend are subscribed to in the client’s sessio
   const streams: ServerResponse[] = []
   const capabilities = { tools: {}, resources: { subscribe: true } }
   const uri = 'test://r'
-  const { server, gateway } = await inFront((request, res) => {
+  const { server, gateway } = await startInFront((request, res) => {
     const { message, method, headers } = request
-    const give = (given: object) =>
-      json(res, 200, answer(request, JSON.stringify({ resultType: 'complete', ...given })))
+    const give = (result: object) =>
+      json(res, 200, answer(request, JSON.stringify({ resultType: 'complete', ...result })))
     if (method === 'GET') {
       streams.push(res.writeHead(200, { 'content-type': 'text/event-stream' }))
       res.flushHeaders()

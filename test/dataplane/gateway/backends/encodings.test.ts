@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdC
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { answer, OK_RESULT, type RawRequest, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
@@ -17,7 +17,7 @@ const encodings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync
 const HUGE = 'x'.repeat(300_000)
 
 /** Compresses everything that the server writes at once. */
-function compressing(encoding: keyof typeof encodings, res: ServerResponse): void {
+function sendCompressed(encoding: keyof typeof encodings, res: ServerResponse): void {
   const writeHead = res.writeHead.bind(res)
   const end = res.end.bind(res)
   res.writeHead = ((status: number, headers: Record<string, string> = {}) =>
@@ -44,7 +44,7 @@ for (const encoding of Object.keys(encodings) as (keyof typeof encodings)[])
         tools: [tool('t'), tool('huge'), tool('events')],
         call,
         before(_request, res) {
-          compressing(encoding, res)
+          sendCompressed(encoding, res)
           return false
         },
       })
@@ -56,8 +56,8 @@ for (const encoding of Object.keys(encodings) as (keyof typeof encodings)[])
         () => client.close(),
       )
       assert.is((await client.listTools()).tools.length, 3)
-      for (const name of ['t', 'events']) assert.is(textOf(await client.callTool({ name, arguments: {} })), 'ok')
-      assert.is(textOf(await client.callTool({ name: 'huge', arguments: {} })), HUGE)
+      for (const name of ['t', 'events']) assert.is(readText(await client.callTool({ name, arguments: {} })), 'ok')
+      assert.is(readText(await client.callTool({ name: 'huge', arguments: {} })), HUGE)
       assert.equal([...new Set(server.seen.map(({ headers }) => headers['accept-encoding']))], ['identity'])
     })
 
@@ -104,7 +104,7 @@ test('a compressed stream of notifications is read as it comes', async () => {
   await eventually('the new tool', async () => (await gateway.status()).backends[0]?.tools === 2)
 })
 
-test('a small body that decompresses to a huge one is not held, and a broken one is an error', async () => {
+test('a small body that decompresses to a huge one is not buffered, and a broken one is an error', async () => {
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, 0x20))
   const server = await startRawServer({
     era: 'legacy',

@@ -9,7 +9,7 @@ import { openSession, post, postModern, rpc } from '../../../support/gateway/pos
 import { startSseChannel } from '../../../support/servers/channel-server.ts'
 import { answer, OK_RESULT, type RawRequest, startRawServer } from '../../../support/servers/raw-server.ts'
 
-/** What the gateway may have on its way to a backend at a time. */
+/** The most requests that the gateway may have on their way to a backend at a time. */
 const MOST_ANSWERS = 256
 const ping = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`
 /** Many more, which arrive in a few turns of the event loop. */
@@ -17,7 +17,7 @@ const FLOOD = Array.from({ length: 5_000 }, (_, id) => `data: ${ping(id)}\n\n`).
 
 /** A legacy backend that takes answers to its requests only when told to, and a gateway in front. */
 async function startFlooded() {
-  const held: ServerResponse[] = []
+  const pending: ServerResponse[] = []
   const answers: RawRequest[] = []
   const streams = new Set<ServerResponse>()
   const flooding = new Set<string>()
@@ -29,7 +29,7 @@ async function startFlooded() {
       const { method, result } = request.message
       if (result !== undefined) {
         answers.push(request)
-        held.push(res)
+        pending.push(res)
         return true
       }
       if (request.method === 'GET') {
@@ -59,7 +59,7 @@ async function startFlooded() {
     async taken(): Promise<number> {
       let [before, calm] = [-1, 0]
       await eventually('no more answers', () => {
-        for (const res of held.splice(0)) res.writeHead(202).end()
+        for (const res of pending.splice(0)) res.writeHead(202).end()
         calm = answers.length === before ? calm + 1 : 0
         before = answers.length
         return calm > 10
@@ -67,7 +67,7 @@ async function startFlooded() {
       return answers.splice(0).length
     },
     async close() {
-      for (const res of [...held, ...streams]) res.destroy()
+      for (const res of [...pending, ...streams]) res.destroy()
       await gateway.close()
       await backend.close()
     },
@@ -133,7 +133,7 @@ test('a flood of requests on a session’s stream is not answered beyond that', 
       stream.write(
         `${FLOOD}data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}\n\n`,
       )
-    await eventually('what comes behind it', () => listening.messages.length > 0)
+    await eventually('the next message', () => listening.messages.length > 0)
     const taken = await flooded.taken()
     assert.ok(taken > 0 && taken <= MOST_ANSWERS * flooded.streams.size, `${taken} answers`)
     assert.match((await post(url, rpc('tools/call', { name: 't' }), session)).text, /"ok"/)
@@ -160,7 +160,7 @@ test('a server that floods its channel gets a bounded number of answers, and ser
     await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
     const session = await openSession(gateway.url)
     assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /did not answer in time/)
-    const answers = server.heard.filter(({ method }) => method === undefined).length
+    const answers = server.messages.filter(({ method }) => method === undefined).length
     assert.ok(answers <= 2 * MOST_ANSWERS, `${answers} answers`)
     assert.match((await post(gateway.url, rpc('tools/call', { name: 't' }), session)).text, /"ok"/)
   } finally {

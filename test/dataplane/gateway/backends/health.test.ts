@@ -7,42 +7,42 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
-const away = new BackendFailure('backend_unavailable', 'away')
+const unreachable = new BackendFailure('backend_unavailable', 'away')
 const withStatus = (status: number) => new BackendFailure('backend_failed', `HTTP ${status}`, { status })
 
-const healthOf = (failureHandling: TestConfig['failureHandling']) => {
+const createHealth = (failureHandling: TestConfig['failureHandling']) => {
   const health = new Health()
   health.policy = failurePolicy({ failureHandling })
   return health
 }
 
-const times = (count: number, act: () => void) => {
+const repeat = (count: number, act: () => void) => {
   for (let time = 0; time < count; time++) act()
 }
 
 test('by default a circuit breaker opens after five failures', () => {
   const health = new Health()
-  times(4, () => health.failed(away))
+  repeat(4, () => health.failed(unreachable))
   assert.is(health.circuit, 'closed')
   assert.ok(health.mayTry())
-  health.failed(away)
+  health.failed(unreachable)
   assert.is(health.circuit, 'open')
   assert.not(health.mayTry())
 })
 
 test('a configured circuit breaker opens at its own threshold, and a disabled one never', () => {
-  const two = healthOf({ circuitBreaker: { enabled: true, failureThreshold: 2, timeout: '1s' } })
-  times(2, () => two.failed(away))
+  const two = createHealth({ circuitBreaker: { enabled: true, failureThreshold: 2, timeout: '1s' } })
+  repeat(2, () => two.failed(unreachable))
   assert.is(two.circuit, 'open')
-  const off = healthOf({ circuitBreaker: { enabled: false } })
-  times(100, () => off.failed(away))
+  const off = createHealth({ circuitBreaker: { enabled: false } })
+  repeat(100, () => off.failed(unreachable))
   assert.is(off.circuit, 'closed')
   assert.ok(off.mayTry())
 })
 
 test('one answer closes the circuit breaker', () => {
   const health = new Health()
-  times(20, () => health.failed(away))
+  repeat(20, () => health.failed(unreachable))
   health.answered()
   assert.is(health.circuit, 'closed')
   assert.is(health.state, 'healthy')
@@ -55,33 +55,33 @@ test('half-open lets one call through; if it fails the circuit opens, if it is a
     })
   const health = new Health()
   health.policy = openFor('1ms')
-  health.failed(away)
+  health.failed(unreachable)
   await eventually('half-open', () => health.circuit === 'half-open')
   assert.ok(health.mayTry())
   assert.not(health.mayTry(), 'the second waits')
   health.abandoned()
   assert.ok(health.mayTry())
   health.policy = openFor('1h')
-  health.failed(away)
+  health.failed(unreachable)
   assert.not(health.mayTry())
 })
 
 test('401 and 429 do not open the circuit', () => {
   const health = new Health()
-  times(20, () => health.failed(withStatus(401)))
+  repeat(20, () => health.failed(withStatus(401)))
   assert.is(health.state, 'unauthenticated')
   assert.is(health.circuit, 'closed')
   health.answered()
-  times(20, () => health.failed(withStatus(429)))
+  repeat(20, () => health.failed(withStatus(429)))
   assert.is(health.state, 'healthy')
   assert.is(health.circuit, 'closed')
 })
 
 test('a backend is unhealthy after the threshold of failures', () => {
-  const health = healthOf({ unhealthyThreshold: 2 })
-  health.failed(away)
+  const health = createHealth({ unhealthyThreshold: 2 })
+  health.failed(unreachable)
   assert.is(health.state, 'degraded')
-  health.failed(away)
+  health.failed(unreachable)
   assert.is(health.state, 'unhealthy')
 })
 
@@ -89,17 +89,17 @@ test('failing calls of one caller open the circuit for that caller alone', () =>
   const [one, other] = [{}, {}]
   const broken = withStatus(500)
   const health = new Health()
-  times(20, () => health.failed(broken, one))
+  repeat(20, () => health.failed(broken, one))
   assert.not(health.mayTry(one))
   assert.ok(health.mayTry(other))
-  assert.is(health.state, 'degraded', 'nor is it unhealthy')
+  assert.is(health.state, 'degraded', 'it is not unhealthy either')
   health.failed(broken, other)
   assert.not(health.mayTry(other), 'two have seen it')
   health.answered()
-  times(5, () => health.failed(away, one))
-  assert.not(health.mayTry(other), 'nobody makes a backend unreachable by what is asked')
+  repeat(5, () => health.failed(unreachable, one))
+  assert.not(health.mayTry(other), 'no request of a caller makes a backend unreachable')
   health.answered()
-  times(4, () => health.failed(broken, one))
+  repeat(4, () => health.failed(broken, one))
   health.failed(broken)
   assert.not(health.mayTry(other), 'the gateway has seen it as well')
 })
@@ -126,7 +126,7 @@ async function gateway(config: TestConfig): Promise<GatewayUnderTest> {
   return started
 }
 
-const stateOf = async (of: GatewayUnderTest, name: string) =>
+const readState = async (of: GatewayUnderTest, name: string) =>
   (await of.status()).backends.find((backend) => backend.name === name)
 
 /** A backend that is briefly slow stays healthy with these. */
@@ -136,13 +136,13 @@ const fast = { healthCheckInterval: '150ms', healthCheckTimeout: '100ms' }
 test('the end and the return of a backend are noticed without a call', async () => {
   const one = await server()
   const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
-  await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+  await eventually('healthy', async () => (await readState(gw, 'one'))?.health === 'healthy')
   await one.close()
-  await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
-  await eventually('open', async () => (await stateOf(gw, 'one'))?.circuit !== 'closed')
+  await eventually('unhealthy', async () => (await readState(gw, 'one'))?.health === 'unhealthy')
+  await eventually('the circuit to open', async () => (await readState(gw, 'one'))?.circuit !== 'closed')
   await server(one.port)
   await eventually('healthy again', async () => {
-    const { health, circuit } = (await stateOf(gw, 'one')) ?? {}
+    const { health, circuit } = (await readState(gw, 'one')) ?? {}
     return health === 'healthy' && circuit === 'closed'
   })
   // On a busy machine a health check may exceed its timeout, and the backend is briefly unhealthy.
@@ -158,16 +158,16 @@ for (const era of ['legacy', 'modern'] as const)
         call: () => undefined,
         before({ message }, res) {
           const { method = '', id } = message
-          const told: Record<string, unknown> = {
+          const results: Record<string, unknown> = {
             initialize: { protocolVersion: '2025-11-25', capabilities: { prompts: {} }, serverInfo: {} },
             ping: {},
             'prompts/list': { prompts: [] },
           }
           if (era === 'modern')
-            told['server/discover'] = { supportedVersions: ['2026-07-28'], capabilities: { prompts: {} } }
-          if (told[method] === undefined) return false
+            results['server/discover'] = { supportedVersions: ['2026-07-28'], capabilities: { prompts: {} } }
+          if (results[method] === undefined) return false
           res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
-          res.end(JSON.stringify({ jsonrpc: '2.0', id, result: told[method] }))
+          res.end(JSON.stringify({ jsonrpc: '2.0', id, result: results[method] }))
           return true
         },
         ...(port === undefined ? {} : { port }),
@@ -177,11 +177,11 @@ for (const era of ['legacy', 'modern'] as const)
     }
     const one = await start()
     const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
-    await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+    await eventually('healthy', async () => (await readState(gw, 'one'))?.health === 'healthy')
     await one.close()
-    await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
+    await eventually('unhealthy', async () => (await readState(gw, 'one'))?.health === 'unhealthy')
     await start(one.port)
-    await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+    await eventually('healthy again', async () => (await readState(gw, 'one'))?.health === 'healthy')
   })
 
 test('only calls open the circuit, and then calls fail at once', async () => {
@@ -203,14 +203,14 @@ test('only calls open the circuit, and then calls fail at once', async () => {
   // The circuit stays open for five seconds, which may be over on a busy machine.
   const isOpen = () => performance.now() - began < 5_000
   for (let time = 0; time < 3; time++) assert.ok((await call()).text.includes('error'))
-  const opened = await stateOf(gw, 'one')
+  const opened = await readState(gw, 'one')
   if (isOpen()) assert.is(opened?.circuit, 'open')
   const before = one.calls('tools/call').length
   for (let time = 0; time < 5; time++) assert.ok((await call()).text.includes('error'))
   if (isOpen()) assert.is(one.calls('tools/call').length, before, 'nothing is sent while it is open')
   broken = false
   await eventually('the circuit to close by one try', async () => (await call()).text.includes('"ok"'))
-  assert.is((await stateOf(gw, 'one'))?.circuit, 'closed')
+  assert.is((await readState(gw, 'one'))?.circuit, 'closed')
 })
 
 test('another failure policy takes effect on a running gateway without reopening backends', async () => {
@@ -241,7 +241,7 @@ for (const [partialFailureMode, whole] of [
     const list = () => postModern(gw.url, 'tools/list')
     await eventually('the whole list', async () => (await list()).json.result?.tools.length === 2)
     await two.close()
-    await eventually('unhealthy', async () => (await stateOf(gw, 'two'))?.health === 'unhealthy')
+    await eventually('unhealthy', async () => (await readState(gw, 'two'))?.health === 'unhealthy')
     const { json } = await list()
     assert.is(json.error !== undefined, whole)
     if (whole) assert.is(json.error.message, 'The backend "two" can’t be reached.')

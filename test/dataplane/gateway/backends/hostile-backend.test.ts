@@ -7,7 +7,7 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { postPlainly } from '../../../support/gateway/plain-post.ts'
 import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { digest, sampleOf, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { buildVariants, digest, takeSample, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
 import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
 import {
   answer,
@@ -169,14 +169,14 @@ const stage = (name: string, run: (hostile: Hostile, era: Era) => Promise<void>)
 
 for (const [index, message] of ANSWERS.entries())
   stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
-    const variants = variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })
+    const variants = buildVariants({ jsonrpc: '2.0', id: 'ID', ...message })
     await hostile.callEach(variants, ({ text }, request) => withId(text, request))
     await hostile.isServedAsBefore('answers')
   })
 
 for (const message of UNASKED)
   stage(`any JSON in ${(message as { method: string }).method} before an answer`, async (hostile) => {
-    const all = variantsOf(message)
+    const all = buildVariants(message)
     // Ten messages on each stream save requests.
     const groups = Array.from({ length: Math.ceil(all.length / 10) }, (_, at) => {
       const some = all.slice(at * 10, at * 10 + 10)
@@ -199,7 +199,7 @@ stage('any JSON on streams of no call', async (hostile) => {
   const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
   for (const message of UNASKED) {
     const before = watching.messages.length
-    for (const stream of hostile.streams) stream.write(events(...variantsOf(message).map(({ text }) => text), good))
+    for (const stream of hostile.streams) stream.write(events(...buildVariants(message).map(({ text }) => text), good))
     await eventually('what comes behind it', () => watching.messages.length > before)
   }
   await hostile.isServedAsBefore('streams')
@@ -212,8 +212,8 @@ for (const asked of ['its opening', 'tools/list', 'prompts/list', 'resources/lis
   stage(`any JSON in its answer to ${asked}`, async (hostile, era) => {
     const opening = OPENING[era]
     const method = asked === 'its opening' ? opening : asked
-    for (const { text, what } of sampleOf(
-      variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
+    for (const { text, what } of takeSample(
+      buildVariants({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
     )) {
       hostile.said.set(method, (request) => withId(text, request))
       const before = hostile.backend.calls('tools/list').length

@@ -6,11 +6,11 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { postPlainly } from '../../../support/gateway/plain-post.ts'
 import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { sampleOf, type Variant, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { buildVariants, takeSample, type Variant, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
 import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
 import {
+  type ChannelMessage,
   type ChannelServer,
-  type Heard,
   startSseChannel,
   startStdioServer,
   type Take,
@@ -20,18 +20,19 @@ import { OK_RESULT } from '../../../support/servers/raw-server.ts'
 type Headers = Record<string, string>
 
 const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
-const answerTo = ({ id }: Heard, result: string) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
-const withId = (text: string, { id }: Heard) => text.replaceAll('"ID"', JSON.stringify(id))
+const answerTo = ({ id }: ChannelMessage, result: string) =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+const withId = (text: string, { id }: ChannelMessage) => text.replaceAll('"ID"', JSON.stringify(id))
 /** Returns a quarter of the sampled variants, for calls that are made one after the other. */
-const few = (variants: readonly Variant[]) => sampleOf(variants).filter((_, at) => at % 4 === 0)
+const takeFew = (variants: readonly Variant[]) => takeSample(variants).filter((_, at) => at % 4 === 0)
 const faultsIn = ({ lines }: GatewayUnderTest) =>
   lines.flatMap(({ level, msg, err }) => (level === 'error' ? [`${msg} ${JSON.stringify(err)}`] : []))
 
 /** Answers as a valid server with sessions does, except for the methods in `said`. */
-function orderly(said: ReadonlyMap<string, Take>): Take {
+function answerWith(answers: ReadonlyMap<string, Take>): Take {
   return (message, say) => {
     const { id, method = '' } = message
-    const own = said.get(method)
+    const own = answers.get(method)
     if (own !== undefined) own(message, say)
     else if (id === undefined || message.method === undefined) return
     else if (method === 'tools/call') say(answerTo(message, OK_RESULT))
@@ -44,23 +45,23 @@ function orderly(said: ReadonlyMap<string, Take>): Take {
 class Hostile {
   readonly server: ChannelServer
   readonly gateway: GatewayUnderTest
-  readonly said: Map<string, Take>
+  readonly answers: Map<string, Take>
 
-  private constructor(server: ChannelServer, gateway: GatewayUnderTest, said: Map<string, Take>) {
+  private constructor(server: ChannelServer, gateway: GatewayUnderTest, answers: Map<string, Take>) {
     this.server = server
     this.gateway = gateway
-    this.said = said
+    this.answers = answers
   }
 
   static async start(startServer: (take: Take) => Promise<ChannelServer>): Promise<Hostile> {
-    const said = new Map<string, Take>()
-    const server = await startServer(orderly(said))
+    const answers = new Map<string, Take>()
+    const server = await startServer(answerWith(answers))
     const gateway = await startGateway({
       role: 'proxy',
       backends: [{ name: 'b', timeout: '3s', ...server.config }],
       failureHandling: { circuitBreaker: { enabled: false } },
     })
-    const hostile = new Hostile(server, gateway, said)
+    const hostile = new Hostile(server, gateway, answers)
     await eventually('its lists', async () => (await gateway.status()).backends[0]?.tools === 1)
     return hostile
   }
@@ -76,24 +77,24 @@ class Hostile {
     const params = { name: 't', arguments: { which } }
     const { body, headers } = modern('tools/call', params)
     const canBeAsked = `"io.modelcontextprotocol/clientCapabilities":${JSON.stringify(CAN_BE_ASKED)}`
-    const asked = body.replace('"io.modelcontextprotocol/clientCapabilities":{}', () => canBeAsked)
+    const answerable = body.replace('"io.modelcontextprotocol/clientCapabilities":{}', () => canBeAsked)
     const inSession = rpc('tools/call', { ...params, _meta: { progressToken: which } }, which)
-    await Promise.all([this.#orderly(asked, headers, what), this.#orderly(inSession, session, what)])
+    await Promise.all([this.#orderly(answerable, headers, what), this.#orderly(inSession, session, what)])
   }
 
   async #orderly(body: string, headers: Headers, what: string): Promise<void> {
     // A client that gets a question, or no answer, disconnects.
     const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...headers }, body, leaveAfterMs: 300 }
-    const given = await postPlainly(sent)
-    assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
-    assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
+    const answer = await postPlainly(sent)
+    assert.ok(answer === undefined || [200, 400, 404].includes(answer.status), `${answer?.status} for ${what}`)
+    assert.not.match(answer?.text ?? '', /node:internal|\.ts:\d/, what)
   }
 
   async isServedAsBefore(what: string): Promise<void> {
-    this.said.clear()
+    this.answers.clear()
     const { body, headers } = modern('tools/call', { name: 't' })
-    const good = async () => (await post(this.gateway.url, body, headers)).json?.result !== undefined
-    await eventually(`a good call after ${what}`, good)
+    const isAnswered = async () => (await post(this.gateway.url, body, headers)).json?.result !== undefined
+    await eventually(`a good call after ${what}`, isAnswered)
     assert.is(faultsIn(this.gateway).join('\n'), '', `a fault after ${what}`)
   }
 
@@ -104,7 +105,7 @@ class Hostile {
 }
 
 const AT_ONCE = 250
-const inGroups = (variants: readonly Variant[], size: number): (readonly Variant[])[] =>
+const splitIntoGroups = (variants: readonly Variant[], size: number): (readonly Variant[])[] =>
   Array.from({ length: Math.ceil(variants.length / size) }, (_, at) => variants.slice(at * size, (at + 1) * size))
 
 for (const start of [startStdioServer, startSseChannel]) {
@@ -121,8 +122,8 @@ for (const start of [startStdioServer, startSseChannel]) {
   for (const [index, message] of ANSWERS.entries())
     stage(`any JSON in an answer to a call (${index})`, async (hostile) => {
       const session = await hostile.session()
-      for (const group of inGroups(variantsOf({ jsonrpc: '2.0', id: 'ID', ...message }), AT_ONCE)) {
-        hostile.said.set('tools/call', (request, say) => {
+      for (const group of splitIntoGroups(buildVariants({ jsonrpc: '2.0', id: 'ID', ...message }), AT_ONCE)) {
+        hostile.answers.set('tools/call', (request, say) => {
           const { which } = (request.params?.['arguments'] ?? {}) as { which?: number }
           say(withId((group[which ?? 0] ?? (group[0] as Variant)).text, request))
         })
@@ -134,8 +135,8 @@ for (const start of [startStdioServer, startSseChannel]) {
   stage('any JSON before an answer', async (hostile) => {
     const session = await hostile.session()
     for (const message of UNASKED)
-      for (const group of inGroups(variantsOf(message), AT_ONCE)) {
-        hostile.said.set('tools/call', (request, say) => {
+      for (const group of splitIntoGroups(buildVariants(message), AT_ONCE)) {
+        hostile.answers.set('tools/call', (request, say) => {
           for (const { text } of group) say(text)
           say(answerTo(request, OK_RESULT))
         })
@@ -154,12 +155,15 @@ for (const start of [startStdioServer, startSseChannel]) {
     await eventually('the acknowledgement', () => watching.messages.length > 0)
     const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
     for (const message of [...UNASKED, { jsonrpc: '2.0', id: 1, result: {} }, { jsonrpc: '2.0', id: 1, error: {} }]) {
-      const updated = (reader: EventReader) =>
+      const countUpdates = (reader: EventReader) =>
         reader.messages.filter(({ method }) => method === 'notifications/resources/updated').length
-      const before = [updated(listening), updated(watching)] as const
-      for (const { text } of variantsOf(message)) server.say(text)
+      const before = [countUpdates(listening), countUpdates(watching)] as const
+      for (const { text } of buildVariants(message)) server.say(text)
       server.say(good)
-      await eventually('what comes behind it', () => updated(listening) > before[0] && updated(watching) > before[1])
+      await eventually(
+        'the next message',
+        () => countUpdates(listening) > before[0] && countUpdates(watching) > before[1],
+      )
     }
     await hostile.isServedAsBefore('messages of no call')
     await listening.leave()
@@ -169,7 +173,7 @@ for (const start of [startStdioServer, startSseChannel]) {
   stage('lines that are no messages', async (hostile) => {
     const session = await hostile.session()
     for (const value of [...WRONG_VALUES, '{', '}', '\u0000', '{"jsonrpc":"2.0","id":1,', '\ud800']) {
-      hostile.said.set('tools/call', (request, say) => {
+      hostile.answers.set('tools/call', (request, say) => {
         say(value)
         say(answerTo(request, OK_RESULT))
       })
@@ -180,13 +184,13 @@ for (const start of [startStdioServer, startSseChannel]) {
 
   for (const method of ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
     stage(`any JSON in its answer to ${method}`, async (hostile) => {
-      const lists = () => hostile.server.heard.filter((message) => message.method === 'tools/list').length
-      for (const { text } of few(variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }))) {
-        hostile.said.set(method, (request, say) => say(withId(text, { id: request.id })))
+      const lists = () => hostile.server.messages.filter((message) => message.method === 'tools/list').length
+      for (const { text } of takeFew(buildVariants({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }))) {
+        hostile.answers.set(method, (request, say) => say(withId(text, { id: request.id })))
         const before = lists()
         hostile.server.say('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
         // While endless pages are read, the next poll waits.
-        await eventually('a look', () => lists() > before, 100).catch(() => {})
+        await eventually('a list request', () => lists() > before, 100).catch(() => {})
       }
       await hostile.isServedAsBefore(method)
     })
@@ -199,11 +203,14 @@ for (const start of [startStdioServer, startSseChannel])
       const result = RESULTS[method] as object
       // Both channels parse messages alike, and each stdio server is a process.
       const most = start === startStdioServer ? 8 : 24
-      const variants = sampleOf(variantsOf({ jsonrpc: '2.0', id: 'ID', result })).slice(0, most)
+      const variants = takeSample(buildVariants({ jsonrpc: '2.0', id: 'ID', result })).slice(0, most)
       const wrong = variants.map(
-        ({ text }) => new Map([[method, (request: Heard, say: (text: string) => void) => say(withId(text, request))]]),
+        ({ text }) =>
+          new Map([[method, (request: ChannelMessage, say: (text: string) => void) => say(withId(text, request))]]),
       )
-      const servers = await Promise.all([new Map<string, Take>(), ...wrong].map((said) => start(orderly(said))))
+      const servers = await Promise.all(
+        [new Map<string, Take>(), ...wrong].map((answers) => start(answerWith(answers))),
+      )
       const backends = servers.map(({ config }, index) => ({ name: `b${index}`, timeout: '3s', ...config }))
       const gateway = await startGateway({ backends })
       try {
@@ -212,7 +219,7 @@ for (const start of [startStdioServer, startSseChannel])
           'the right one',
           async () => (await post(gateway.url, body, headers)).json?.result !== undefined,
         )
-        await eventually('all have been asked', async () => (await fetch(`${gateway.adminUrl}/readyz`)).ok)
+        await eventually('all have been called', async () => (await fetch(`${gateway.adminUrl}/readyz`)).ok)
         const session = await openSession(gateway.url)
         assert.match((await post(gateway.url, rpc('tools/call', { name: 'b0_t' }), session)).text, /"result"/)
         assert.is(faultsIn(gateway).join('\n'), '')

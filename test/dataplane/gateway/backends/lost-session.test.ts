@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import {
@@ -102,23 +102,23 @@ for (const [way, refuse] of Object.entries(ways))
     const one = await Forgetful.start(refuse)
     const { client } = await connectV1(one.gateway.url)
     cleanups.push(() => client.close())
-    const say = async (name: string) => textOf(await client.callTool({ name, arguments: {} }))
-    const times = () => one.server.calls('tools/call').length
-    assert.is(await say('plain'), 'ok')
+    const callTool = async (name: string) => readText(await client.callTool({ name, arguments: {} }))
+    const countCalls = () => one.server.calls('tools/call').length
+    assert.is(await callTool('plain'), 'ok')
     one.forget()
     for (const name of ['again', 'reads']) {
-      assert.is(await say(name), 'ok', `${name}: sent once more`)
+      assert.is(await callTool(name), 'ok', `${name}: sent once more`)
       one.forget()
     }
-    const before = times()
-    if (isUnread(way)) assert.is(await say('plain'), 'ok')
+    const before = countCalls()
+    if (isUnread(way)) assert.is(await callTool('plain'), 'ok')
     else {
-      await say('plain').then(
+      await callTool('plain').then(
         () => assert.unreachable('a call that may have been carried out is not repeated'),
         () => {},
       )
-      assert.is(times(), before + 1)
-      assert.is(await say('plain'), 'ok', 'the next call works')
+      assert.is(countCalls(), before + 1)
+      assert.is(await callTool('plain'), 'ok', 'the next call works')
     }
     assert.is(
       (await postModern(one.gateway.url, 'tools/call', { name: 'again', arguments: {} })).json.result?.content[0].text,

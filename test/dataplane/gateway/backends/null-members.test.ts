@@ -1,7 +1,7 @@
 /** Tests results with null members and unusual answers of any size: official clients of both eras must accept them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { type RawRequest, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -17,7 +17,7 @@ const LISTS: Readonly<Record<string, string>> = {
 /** The server's next result; `%` in it stands for a text of any size. */
 let result = ''
 /** Returns the message for a result (JSON text). */
-let message = (id: unknown, given: string): string => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${given}}`
+let message = (id: unknown, body: string): string => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${body}}`
 const plain = message
 let isStreamed = false
 
@@ -77,14 +77,14 @@ const complete = (client: Client) =>
 const BLOCK = '{"type":"text","text":"%","annotations":null,"_meta":null}'
 const READ = '"ttlMs":0,"cacheScope":"private"'
 /** Each row sends a request and reads the text that `%` stands for. */
-const nulls: readonly [given: string, ask: (client: Client) => Promise<unknown>, text: (answer: never) => unknown][] = [
-  [`{"content":[${BLOCK}],"structuredContent":null,"isError":null,"_meta":null}`, call, textOf],
+const nulls: readonly [body: string, ask: (client: Client) => Promise<unknown>, text: (answer: never) => unknown][] = [
+  [`{"content":[${BLOCK}],"structuredContent":null,"isError":null,"_meta":null}`, call, readText],
   [
     `{"isError":null,"content":[{"type":"text","annotations":{"audience":null,"priority":null},"text":"%"}]}`,
     call,
-    textOf,
+    readText,
   ],
-  [`{"content":[null,{"type":"text","text":null},{"type":"text","text":"%"}]}`, call, textOf],
+  [`{"content":[null,{"type":"text","text":null},{"type":"text","text":"%"}]}`, call, readText],
   [
     '{"content":[{"type":"resource_link","uri":"a:b","name":"%","title":null,"description":null,"mimeType":null,"size":null,"icons":null,"annotations":null}]}',
     call,
@@ -121,7 +121,7 @@ const nulls: readonly [given: string, ask: (client: Client) => Promise<unknown>,
     ({ completion: { values } }: { completion: { values: string[] } }) => values[0],
   ],
 ]
-const empty: readonly [given: string, ask: (client: Client) => Promise<unknown>, text: (answer: never) => unknown][] = [
+const empty: readonly [body: string, ask: (client: Client) => Promise<unknown>, text: (answer: never) => unknown][] = [
   ['null', call, ({ content }: { content: unknown[] }) => content.length],
   ['{"content":null}', call, ({ content }: { content: unknown[] }) => content.length],
   ['{"messages":null}', get, ({ messages }: { messages: unknown[] }) => messages.length],
@@ -135,18 +135,18 @@ const empty: readonly [given: string, ask: (client: Client) => Promise<unknown>,
 
 const messages: Readonly<Record<string, typeof message>> = {
   plain,
-  'id as text': (id, given) => plain(id, given).replace(/"id":(\d+)/, '"id":"$1"'),
-  'id: null behind the result': (_id, given) => `{"jsonrpc":"2.0","result":${given},"id":null}`,
-  'no jsonrpc, and error: null behind the result': (id, given) =>
-    `{"id":${JSON.stringify(id)},"result":${given},"error":null}`,
-  'members of a request around the result': (id, given) =>
-    `{"jsonrpc":"2.0","method":null,"id":${JSON.stringify(id)},"error":null,"result":${given},"params":null}`,
-  'in an array of one': (id, given) => `[${plain(id, given)}]`,
+  'id as text': (id, body) => plain(id, body).replace(/"id":(\d+)/, '"id":"$1"'),
+  'id: null behind the result': (_id, body) => `{"jsonrpc":"2.0","result":${body},"id":null}`,
+  'no jsonrpc, and error: null behind the result': (id, body) =>
+    `{"id":${JSON.stringify(id)},"result":${body},"error":null}`,
+  'members of a request around the result': (id, body) =>
+    `{"jsonrpc":"2.0","method":null,"id":${JSON.stringify(id)},"error":null,"result":${body},"params":null}`,
+  'in an array of one': (id, body) => `[${plain(id, body)}]`,
 }
 
 /** Returns the server's result; in the modern era it includes its type. */
-const typed = (era: string, given: string): string =>
-  era === 'legacy' ? given : given.replace(/^\{/, '{"resultType":"complete",')
+const withResultType = (era: string, body: string): string =>
+  era === 'legacy' ? body : body.replace(/^\{/, '{"resultType":"complete",')
 
 for (const { clients, era } of odd)
   for (const [form, make] of Object.entries(messages))
@@ -154,18 +154,15 @@ for (const { clients, era } of odd)
       test(`a ${era} server, ${form}: ${kind} accepts results of any size with nulls`, async () => {
         message = make
         for (isStreamed of [false, true]) {
-          for (const [given, ask, text] of form === 'plain' ? nulls : nulls.slice(0, 1))
+          for (const [body, ask, text] of form === 'plain' ? nulls : nulls.slice(0, 1))
             for (const value of ['ok', LARGE]) {
-              result = typed(era, given.replace('%', value))
-              assert.ok(
-                text((await ask(client as Client)) as never) === value,
-                `${given} ${value.length} ${isStreamed}`,
-              )
+              result = withResultType(era, body.replace('%', value))
+              assert.ok(text((await ask(client as Client)) as never) === value, `${body} ${value.length} ${isStreamed}`)
             }
-          for (const [given, ask, length] of form === 'plain' ? empty : []) {
-            if (era === 'modern' && given === 'null') continue
-            result = typed(era, given)
-            assert.is(length((await ask(client as Client)) as never), 0, given)
+          for (const [body, ask, length] of form === 'plain' ? empty : []) {
+            if (era === 'modern' && body === 'null') continue
+            result = withResultType(era, body)
+            assert.is(length((await ask(client as Client)) as never), 0, body)
           }
         }
       })

@@ -4,7 +4,7 @@ import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/type
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -16,7 +16,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-async function behind(era: 'legacy' | 'modern', before: NonNullable<RawServerOptions['before']>) {
+async function startBehind(era: 'legacy' | 'modern', before: NonNullable<RawServerOptions['before']>) {
   const server = await startRawServer({
     era,
     call: (request) => answer(request, `{"resultType":"complete",${OK_RESULT.slice(1)}`),
@@ -32,7 +32,7 @@ async function behind(era: 'legacy' | 'modern', before: NonNullable<RawServerOpt
 
 type Edit = (status: number, headers: Record<string, string | string[]>, body: string) => Parameters<Edit>
 /** Edits everything that the server answers. */
-function edited(res: ServerResponse, edit: Edit): void {
+function sendEdited(res: ServerResponse, edit: Edit): void {
   const writeHead = res.writeHead.bind(res)
   const end = res.end.bind(res)
   let head: [number, Record<string, string | string[]>] = [200, {}]
@@ -70,8 +70,8 @@ const tolerated: Readonly<Record<string, Edit>> = {
   'elements of an array that are no messages': inAnswers(
     (body) => `[null, "x, ]", [1, [2]], 7, {"id":[1],"result":{}}, ${body}, null]`,
   ),
-  'events without an empty line at the end': (...given) => {
-    const [status, headers, body] = asEvents('')(...given)
+  'events without an empty line at the end': (...args) => {
+    const [status, headers, body] = asEvents('')(...args)
     return [status, headers, body.trimEnd()]
   },
   'error: null beside the result': inAnswers((body) => body.replace('"result"', '"error":null,"result"')),
@@ -95,8 +95,8 @@ const tolerated: Readonly<Record<string, Edit>> = {
 for (const [what, edit] of Object.entries(tolerated))
   for (const era of ['legacy', 'modern'] as const)
     test(`${era}: ${what} is read, in lists and calls`, async () => {
-      const { gateway } = await behind(era, (_request, res) => {
-        edited(res, edit)
+      const { gateway } = await startBehind(era, (_request, res) => {
+        sendEdited(res, edit)
         return false
       })
       const { client: one } = await connectV1(gateway.url)
@@ -107,27 +107,27 @@ for (const [what, edit] of Object.entries(tolerated))
       )
       for (const client of [one, two]) {
         assert.is((await client.listTools()).tools.length, 1)
-        assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+        assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
       }
     })
 
 for (const status of [307, 308])
   test(`a redirect (${status}) within the origin is followed`, async () => {
-    const { gateway, server } = await behind('legacy', (request, res) => {
+    const { gateway, server } = await startBehind('legacy', (request, res) => {
       if (request.path === '/mcp/') return false
       res.writeHead(status, { location: '/mcp/' }).end('moved')
       return true
     })
     const { client } = await connectV1(gateway.url)
     cleanups.push(() => client.close())
-    assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+    assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
     assert.is(server.calls('tools/call').length, 1)
   })
 
 for (const status of [301, 302, 307, 308])
   test(`a GET stream follows a redirect (${status}) within the origin, and calls keep their URL`, async () => {
     const streamed: string[] = []
-    const { gateway, server } = await behind('legacy', (request, res) => {
+    const { gateway, server } = await startBehind('legacy', (request, res) => {
       if (request.method !== 'GET') return false
       if (request.path === '/mcp') res.writeHead(status, { location: '/events?of=mcp' }).end('moved')
       else {
@@ -147,7 +147,7 @@ for (const status of [301, 302, 307, 308])
     await call()
     const stream = await EventReader.listen(gateway.url, session)
     cleanups.push(() => stream.leave())
-    await eventually('what comes on the stream', () => stream.events.some(({ message }) => message !== undefined))
+    await eventually('the next message on the stream', () => stream.events.some(({ message }) => message !== undefined))
     assert.equal(
       stream.events.flatMap(({ message }) => (message?.method === undefined ? [] : [message.method])),
       ['notifications/message'],
@@ -161,7 +161,7 @@ for (const status of [301, 302, 307, 308])
 
 test('a GET stream does not follow redirects to another origin or endless ones', async () => {
   for (const location of ['http://elsewhere.example/events', '/mcp']) {
-    const { gateway, server } = await behind('legacy', (request, res) => {
+    const { gateway, server } = await startBehind('legacy', (request, res) => {
       if (request.method !== 'GET') return false
       res.writeHead(302, { location }).end()
       return true
@@ -170,7 +170,7 @@ test('a GET stream does not follow redirects to another origin or endless ones',
     await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)
     const stream = await EventReader.listen(gateway.url, session)
     cleanups.push(() => stream.leave())
-    await eventually('the stream is asked for', () => server.seen.some(({ method }) => method === 'GET'))
+    await eventually('the stream is requested', () => server.seen.some(({ method }) => method === 'GET'))
     assert.ok((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)).json.result)
     assert.ok(server.seen.filter(({ method }) => method === 'GET').length <= 2)
   }
@@ -214,7 +214,7 @@ test('HTTP+SSE: redirects of the stream and of messages are followed within the 
   )
   const { client } = await connectV1(gateway.url)
   cleanups.push(() => client.close())
-  assert.is(textOf(await client.callTool({ name: 'echo', arguments: { message: 'moved' } })), 'moved')
+  assert.is(readText(await client.callTool({ name: 'echo', arguments: { message: 'moved' } })), 'moved')
 })
 
 test('large structuredContent that is no object reaches session clients as text only', async () => {
@@ -241,7 +241,7 @@ test('large structuredContent that is no object reaches session clients as text 
   )
   for (const client of [one, two]) {
     const result = await client.callTool({ name: 't', arguments: {} })
-    assert.is(textOf(result), large)
+    assert.is(readText(result), large)
     assert.not('structuredContent' in result)
   }
   structured = `{"rows":${large}}`
@@ -250,7 +250,7 @@ test('large structuredContent that is no object reaches session clients as text 
 })
 
 test('a list that never comes or can’t be read is reported and hides no tools of other backends', async () => {
-  const { gateway } = await behind('legacy', (request, res) => {
+  const { gateway } = await startBehind('legacy', (request, res) => {
     const { method } = request.message
     if (method === 'initialize') {
       res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
@@ -268,14 +268,14 @@ test('a list that never comes or can’t be read is reported and hides no tools 
   const { client } = await connectV1(gateway.url)
   cleanups.push(() => client.close())
   assert.is((await client.listTools()).tools.length, 1)
-  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
-  const told = gateway.lines.find(({ list }) => list === 'resources/list')
-  assert.match(String(told?.['reason']), /HTTP 500.*out of order/)
+  assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  const line = gateway.lines.find(({ list }) => list === 'resources/list')
+  assert.match(String(line?.['reason']), /HTTP 500.*out of order/)
 })
 
 test('a null list has no entries', async () => {
   for (const era of ['legacy', 'modern'] as const) {
-    const { gateway } = await behind(era, (request, res) => {
+    const { gateway } = await startBehind(era, (request, res) => {
       if (request.message.method !== 'tools/list') return false
       res.writeHead(200, { 'content-type': 'application/json' })
       res.end(answer(request, '{"resultType":"complete","tools":null}'))
@@ -289,7 +289,7 @@ test('a null list has no entries', async () => {
 })
 
 test('a stream that stays open instead of an empty answer delays nobody', async () => {
-  const { gateway, server } = await behind('legacy', ({ message }, res) => {
+  const { gateway, server } = await startBehind('legacy', ({ message }, res) => {
     if (message.method !== 'notifications/initialized') return false
     res.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n')
     return true
@@ -297,40 +297,40 @@ test('a stream that stays open instead of an empty answer delays nobody', async 
   const { client } = await connectV1(gateway.url)
   cleanups.push(() => client.close())
   assert.is((await client.listTools()).tools.length, 1)
-  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
   assert.ok(server.calls('notifications/initialized').length >= 2)
 })
 
 test('null members of notifications and requests are removed, so that official clients accept them', async () => {
-  const told = [
+  const messages = [
     '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":null,"data":null,"_meta":null}}',
     '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1,"total":null,"message":null}}',
   ]
-  const { gateway } = await behind('legacy', (request, res) => {
+  const { gateway } = await startBehind('legacy', (request, res) => {
     const { message } = request
     if (message.method !== 'tools/call') return false
     const { _meta: meta } = message.params as { _meta: { progressToken: number } }
     res.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const text of told) res.write(`data: ${text.replace('TOKEN', String(meta.progressToken))}\n\n`)
+    for (const text of messages) res.write(`data: ${text.replace('TOKEN', String(meta.progressToken))}\n\n`)
     res.end(`data: ${answer(request, OK_RESULT)}\n\n`)
     return true
   })
   const { client } = await connectV1(gateway.url)
   const faults: Error[] = []
-  const heard: unknown[] = []
+  const received: unknown[] = []
   client.onerror = (error) => void faults.push(error)
-  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void heard.push(params))
-  const onprogress = (progress: unknown) => void heard.push(progress)
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void received.push(params))
+  const onprogress = (progress: unknown) => void received.push(progress)
   const result = await client.callTool({ name: 't', arguments: {} }, undefined, { onprogress })
-  assert.is(textOf(result), 'ok')
-  await eventually('both', () => heard.length === 2)
-  assert.equal(heard, [{ level: 'info', data: null }, { progress: 1 }])
+  assert.is(readText(result), 'ok')
+  await eventually('both', () => received.length === 2)
+  assert.equal(received, [{ level: 'info', data: null }, { progress: 1 }])
   assert.equal(faults, [])
   await client.close()
 })
 
 test('an error of the gateway’s own request is reported with the server’s message', async () => {
-  const { gateway } = await behind('legacy', ({ message: { method, id } }, res) => {
+  const { gateway } = await startBehind('legacy', ({ message: { method, id } }, res) => {
     if (method !== 'initialize') return false
     res.writeHead(500, { 'content-type': 'application/json' })
     res.end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"The database is away."}}`)
@@ -344,7 +344,7 @@ test('an error of the gateway’s own request is reported with the server’s me
 })
 
 test('a modern client’s null state counts as absent, at a session backend too', async () => {
-  const { gateway } = await behind('legacy', () => false)
+  const { gateway } = await startBehind('legacy', () => false)
   const nulls = { name: 't', arguments: null, requestState: null, inputResponses: null }
   const { json } = await postModern(gateway.url, 'tools/call', nulls)
   assert.is(json.result?.content[0].text, 'ok', JSON.stringify(json))
@@ -358,7 +358,7 @@ const oddErrors: Readonly<Record<string, readonly [error: string, code: number, 
 }
 test('an error in another form becomes a JSON-RPC error', async () => {
   let error = ''
-  const { gateway } = await behind('legacy', ({ message }, res) => {
+  const { gateway } = await startBehind('legacy', ({ message }, res) => {
     if (message.method !== 'tools/call') return false
     res.writeHead(200, { 'content-type': 'application/json' })
     res.end(`{"jsonrpc":"2.0","id":null,"result":null,"error":${error}}`)
@@ -386,7 +386,7 @@ const RPC_ERROR = '{"code":-32050,"message":"The disk is full.","data":{"left":7
 test('a JSON-RPC error with an HTTP error status is passed to callers unchanged, without a retry', async () => {
   let status = 200
   for (const era of ['legacy', 'modern'] as const) {
-    const { gateway, server } = await behind(era, ({ message }, res) => {
+    const { gateway, server } = await startBehind(era, ({ message }, res) => {
       if (message.method !== 'tools/call') return false
       res.writeHead(status, { 'content-type': 'application/json' })
       res.end(`{"jsonrpc":"2.0","id":${status % 2 === 0 ? JSON.stringify(message.id) : 'null'},"error":${RPC_ERROR}}`)
@@ -416,7 +416,7 @@ test('a JSON-RPC error with an HTTP error status is passed to callers unchanged,
   }
 })
 
-const refused: Readonly<Record<string, readonly [edit: Edit, told: RegExp]>> = {
+const refused: Readonly<Record<string, readonly [edit: Edit, reported: RegExp]>> = {
   'no Content-Type': [(status, _headers, body) => [status, {}, body], /no Content-Type/],
   'a doubled one': [
     (status, headers, body) => [status, { ...headers, 'content-type': ['application/json', 'application/json'] }, body],
@@ -427,15 +427,15 @@ const refused: Readonly<Record<string, readonly [edit: Edit, told: RegExp]>> = {
     /text\/plain/,
   ],
 }
-for (const [what, [edit, told]] of Object.entries(refused))
+for (const [what, [edit, reported]] of Object.entries(refused))
   test(`${what} is refused in lists and calls alike`, async () => {
     let isOdd = true
-    const { gateway } = await behind('legacy', (_request, res) => {
-      if (isOdd) edited(res, edit)
+    const { gateway } = await startBehind('legacy', (_request, res) => {
+      if (isOdd) sendEdited(res, edit)
       return false
     })
     await eventually('the reason', async () =>
-      told.test((await gateway.status()).backends[0]?.lastError?.message ?? ''),
+      reported.test((await gateway.status()).backends[0]?.lastError?.message ?? ''),
     )
     isOdd = false
     await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
@@ -446,7 +446,7 @@ for (const [what, [edit, told]] of Object.entries(refused))
     assert.ok((await call()).json.error)
   })
 
-const causes: Readonly<Record<string, readonly [edit: Edit, told: RegExp, heard: RegExp]>> = {
+const causes: Readonly<Record<string, readonly [edit: Edit, reported: RegExp, clientMessage: RegExp]>> = {
   '404': [
     () => [404, { 'content-type': 'text/plain' }, 'nothing here'],
     /HTTP 404.*text\/plain.*nothing here/,
@@ -460,11 +460,11 @@ const causes: Readonly<Record<string, readonly [edit: Edit, told: RegExp, heard:
     /redirects elsewhere/,
   ],
 }
-for (const [what, [edit, told, heard]] of Object.entries(causes))
+for (const [what, [edit, reported, clientMessage]] of Object.entries(causes))
   test(`${what} is reported as such, on /status and to callers`, async () => {
     let isOdd = false
-    const { gateway } = await behind('legacy', (_request, res) => {
-      if (isOdd) edited(res, edit)
+    const { gateway } = await startBehind('legacy', (_request, res) => {
+      if (isOdd) sendEdited(res, edit)
       return false
     })
     await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
@@ -472,8 +472,8 @@ for (const [what, [edit, told, heard]] of Object.entries(causes))
     const call = () => post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)
     await call()
     isOdd = true
-    assert.match((await call()).json.error?.message as string, heard)
-    assert.match((await gateway.status()).backends[0]?.lastError?.message ?? '', told)
+    assert.match((await call()).json.error?.message as string, clientMessage)
+    assert.match((await gateway.status()).backends[0]?.lastError?.message ?? '', reported)
   })
 
 test.run()

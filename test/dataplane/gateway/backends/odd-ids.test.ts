@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { startRawServer, tool } from '../../../support/servers/raw-server.ts'
@@ -26,10 +26,10 @@ for (const [form, write] of Object.entries(forms))
           era,
           tools: [tool('t'), tool('huge')],
           call({ message: { id, params } }) {
-            const given = `"result":${result(params?.['name'])}`
+            const member = `"result":${result(params?.['name'])}`
             return isLast
-              ? `{${given},"id":${write(id)},"jsonrpc":"2.0"}`
-              : `{"jsonrpc":"2.0","id":${write(id)},${given}}`
+              ? `{${member},"id":${write(id)},"jsonrpc":"2.0"}`
+              : `{"jsonrpc":"2.0","id":${write(id)},${member}}`
           },
           before({ message }, res) {
             if (message.method === undefined || message.id === undefined || typeof message.id === 'number') return false
@@ -46,12 +46,12 @@ for (const [form, write] of Object.entries(forms))
         try {
           for (const client of clients) {
             assert.is((await client.listTools()).tools.length, 2)
-            assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
-            assert.is(textOf(await client.callTool({ name: 'huge', arguments: {} })), HUGE)
+            assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
+            assert.is(readText(await client.callTool({ name: 'huge', arguments: {} })), HUGE)
           }
           const session = await openSession(gateway.url)
           const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, 7), session)
-          assert.is(json.id, 7, 'the client gets what it has sent')
+          assert.is(json.id, 7, 'the client gets the id that it sent')
         } finally {
           for (const client of clients) await client.close()
           await gateway.close()

@@ -3,10 +3,10 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import { answer, OK_RESULT, type RawServerOptions, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -14,7 +14,7 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-async function behind(before: NonNullable<RawServerOptions['before']>) {
+async function startBehind(before: NonNullable<RawServerOptions['before']>) {
   const server = await startRawServer({ era: 'legacy', call: (request) => answer(request, OK_RESULT), before })
   const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
   cleanups.push(
@@ -37,7 +37,7 @@ async function judge(url: string): Promise<void> {
       (await client.listTools()).tools.map(({ name }) => name),
       ['t'],
     )
-    for (let time = 0; time < 2; time++) assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+    for (let time = 0; time < 2; time++) assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
   }
 }
 
@@ -54,13 +54,13 @@ for (const [what, late, isFirst] of [
   test(`after a POST that is only accepted, the answer is read from the GET stream: ${what}`, async () => {
     const streams = new Map<unknown, ServerResponse>()
     const waiting = new Map<unknown, string[]>()
-    const say = (session: unknown, message: string) => {
+    const sendOn = (session: unknown, message: string) => {
       const stream = streams.get(session)
       const text = `data: ${message}\n\n`
       if (stream === undefined) waiting.set(session, [...(waiting.get(session) ?? []), text])
       else stream.write(text)
     }
-    const { gateway } = await behind((request, res) => {
+    const { gateway } = await startBehind((request, res) => {
       const session = request.headers['mcp-session-id']
       const { method = '' } = request.message
       if (request.method === 'GET') {
@@ -73,12 +73,12 @@ for (const [what, late, isFirst] of [
       if (!(late as readonly string[]).includes(method)) return false
       const message = answer(request, results[method] as string)
       if (isFirst) {
-        say(session, message)
+        sendOn(session, message)
         // The answer arrives on the stream before the POST is accepted.
         setTimeout(() => res.writeHead(202).end(), 50)
       } else {
         res.writeHead(202).end()
-        say(session, message)
+        sendOn(session, message)
       }
       return true
     })
@@ -112,7 +112,7 @@ test('an answer on the GET stream is read in any form, whatever the acceptance l
   const streams = new Map<unknown, ServerResponse>()
   let form: (message: string) => string = (message) => message
   let acceptance: (typeof ACCEPTANCES)[number] = [202, {}, '']
-  const { gateway } = await behind((request, res) => {
+  const { gateway } = await startBehind((request, res) => {
     const session = request.headers['mcp-session-id']
     if (request.method === 'GET') {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -129,7 +129,7 @@ test('an answer on the GET stream is read in any form, whatever the acceptance l
     const give = () => streams.get(session)?.write(`${form(answer(request, OK_RESULT))}\n\n`)
     if (streams.has(session)) give()
     else
-      orFail(async () => {
+      endFileOnError(async () => {
         await eventually('its stream', () => streams.has(session))
         give()
       })()
@@ -138,7 +138,7 @@ test('an answer on the GET stream is read in any form, whatever the acceptance l
   const session = await openSession(gateway.url)
   let id = 0
   const call = async () =>
-    textOf((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, ++id), session)).json.result)
+    readText((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, ++id), session)).json.result)
   for (const [what, one] of Object.entries(LATE_FORMS)) {
     form = one
     assert.is(await call(), 'ok', what)
@@ -151,7 +151,7 @@ test('an answer on the GET stream is read in any form, whatever the acceptance l
 })
 
 test('a call that is only accepted by a server without a stream fails at once', async () => {
-  const { gateway } = await behind(({ message }, res) => {
+  const { gateway } = await startBehind(({ message }, res) => {
     if (message.method !== 'tools/call') return false
     res.writeHead(202).end()
     return true
@@ -163,7 +163,7 @@ test('a call that is only accepted by a server without a stream fails at once', 
 })
 
 /** Renews the session id in each answer, and accepts only the newest. */
-function renaming(): NonNullable<RawServerOptions['before']> {
+function createRenaming(): NonNullable<RawServerOptions['before']> {
   const newest = new Map<string, number>()
   return (request, res) => {
     const { method } = request.message
@@ -183,7 +183,7 @@ function renaming(): NonNullable<RawServerOptions['before']> {
 }
 
 test('a session whose id changes with each answer uses the newest id', async () => {
-  const { gateway, server } = await behind(renaming())
+  const { gateway, server } = await startBehind(createRenaming())
   await judge(gateway.url)
   assert.is(server.calls('ping').length, 0)
   assert.is(server.calls('initialize').length, 4, 'the gateway’s own session, and one of each client')
@@ -191,7 +191,7 @@ test('a session whose id changes with each answer uses the newest id', async () 
 
 test('a session id that comes after initialize is used from then on', async () => {
   let opened = 0
-  const { gateway, server } = await behind((request, res) => {
+  const { gateway, server } = await startBehind((request, res) => {
     const { method } = request.message
     const writeHead = res.writeHead.bind(res)
     if (method === 'initialize')
@@ -208,14 +208,14 @@ test('a session id that comes after initialize is used from then on', async () =
 })
 
 test('a server’s questions within the gateway’s own requests are answered', async () => {
-  const held = new Map<unknown, () => void>()
+  const pending = new Map<unknown, () => void>()
   const answers: unknown[] = []
-  let asked = 0
-  const { gateway } = await behind((request, res) => {
+  let count = 0
+  const { gateway } = await startBehind((request, res) => {
     const { method, id, result, error } = request.message
     if (method === undefined && id !== undefined) {
       answers.push(result ?? error?.code)
-      held.get(id)?.()
+      pending.get(id)?.()
       res.writeHead(202).end()
       return true
     }
@@ -225,8 +225,8 @@ test('a server’s questions within the gateway’s own requests are answered', 
         : results[method ?? '']
     if (body === undefined || method === 'tools/call') return false
     res.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': 'one' })
-    const own = ++asked
-    held.set(own, () => res.end(`data: ${answer(request, body)}\n\n`))
+    const own = ++count
+    pending.set(own, () => res.end(`data: ${answer(request, body)}\n\n`))
     res.write(`data: {"jsonrpc":"2.0","id":${own},"method":"${method === 'initialize' ? 'ping' : 'roots/list'}"}\n\n`)
     return true
   })

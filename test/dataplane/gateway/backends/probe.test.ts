@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { BackendConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connectV1, readText } from '../../../support/gateway/clients.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { answer, OK_RESULT, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -16,7 +16,7 @@ test.after.each(async () => {
 /** For servers that never answer; on a busy machine other servers may exceed these. */
 const FAST = { healthCheckInterval: '2s', healthCheckTimeout: '1s' }
 
-async function behind(
+async function startBehind(
   before: NonNullable<RawServerOptions['before']>,
   era: 'legacy' | 'modern' | 'both' = 'legacy',
   more: Partial<BackendConfig> = {},
@@ -50,7 +50,7 @@ const ways: Readonly<Record<string, (res: ServerResponse) => unknown>> = {
 }
 for (const [way, answerProbe] of Object.entries(ways))
   test(`if a server answers the probe by ${way}, a session is opened`, async () => {
-    const { gateway } = await behind(
+    const { gateway } = await startBehind(
       ({ message }, res) => {
         if (message.method !== 'server/discover') return false
         answerProbe(res)
@@ -63,12 +63,12 @@ for (const [way, answerProbe] of Object.entries(ways))
     await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
     const { client } = await connectV1(gateway.url)
     cleanups.push(() => client.close())
-    assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+    assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
     assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
   })
 
 test('a server that supports neither era is reported with its answer', async () => {
-  const { gateway } = await behind((_request, res) => {
+  const { gateway } = await startBehind((_request, res) => {
     res.writeHead(403).end()
     return true
   })
@@ -77,23 +77,23 @@ test('a server that supports neither era is reported with its answer', async () 
 })
 
 test('protocolEra session: the server is never probed', async () => {
-  const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'session' })
+  const { gateway, server } = await startBehind(() => false, 'both', { protocolEra: 'session' })
   await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
   assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
   assert.is(server.calls('server/discover').length, 0)
 })
 
 test('protocolEra stateless: no session is opened, not even for a session client', async () => {
-  const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'stateless' })
+  const { gateway, server } = await startBehind(() => false, 'both', { protocolEra: 'stateless' })
   const { client } = await connectV1(gateway.url)
   cleanups.push(() => client.close())
-  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  assert.is(readText(await client.callTool({ name: 't', arguments: {} })), 'ok')
   assert.is((await gateway.status()).backends[0]?.revision, '2026-07-28')
   assert.is(server.calls('initialize').length, 0)
 })
 
 test('protocolEra stateless: a server that needs sessions is reported', async () => {
-  const { gateway } = await behind(() => false, 'legacy', { protocolEra: 'stateless' })
+  const { gateway } = await startBehind(() => false, 'legacy', { protocolEra: 'stateless' })
   await eventually('the reason', async () =>
     ((await gateway.status()).backends[0]?.lastError?.message ?? '').includes('protocolEra is stateless'),
   )

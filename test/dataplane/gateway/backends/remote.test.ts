@@ -9,8 +9,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ServedGateway, serveGateway } from '../../../../dataplane/gateway/index.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
 import { configText, plansOfText } from '../../../support/operator/plans.ts'
 import { type SseServer, startSseServer } from '../../../support/servers/sse-server.ts'
@@ -81,7 +81,7 @@ async function serve(owner: string): Promise<Served> {
   await mount('secrets/remote/token', 'Bearer first\n')
   await mount('ca/remote-ca/ca.crt', authority.ca)
   const configFile = join(root, 'config/gateway.yaml')
-  const options = { configFile, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', log: keptLog().log }
+  const options = { configFile, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', log: recordLog().log }
   const served = await serveGateway(options)
   const close = async () => {
     await served.close()
@@ -93,7 +93,7 @@ async function serve(owner: string): Promise<Served> {
 async function echo({ url }: Served, name: string): Promise<string> {
   const { client } = await connect(`${url}/mcp`, 'modern')
   try {
-    return textOf(await client.callTool({ name, arguments: { message: 'hi' } }))
+    return readText(await client.callTool({ name, arguments: { message: 'hi' } }))
   } finally {
     await client.close()
   }
@@ -107,7 +107,7 @@ for (const [owner, tool] of [
     server.token = 'Bearer first'
     server.headers.length = 0
     const served = await serve(owner)
-    const succeeds = () =>
+    const isServed = () =>
       echo(served, tool).then(
         (text) => text === 'hi',
         () => false,
@@ -117,9 +117,9 @@ for (const [owner, tool] of [
       assert.ok(server.headers.every((headers) => headers['x-team'] === 'tools'))
       server.token = 'Bearer second'
       server.cut()
-      assert.not(await succeeds())
+      assert.not(await isServed())
       await served.mount('secrets/remote/token', 'Bearer second\n')
-      await eventually('the new credential to be used', succeeds)
+      await eventually('the new credential to be used', isServed)
     } finally {
       await served.close()
     }

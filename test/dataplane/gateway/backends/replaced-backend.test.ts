@@ -14,20 +14,20 @@ import {
   startRawServer,
 } from '../../../support/servers/raw-server.ts'
 
-type Held = { readonly request: RawRequest; readonly res: ServerResponse }
+type PendingRequest = { readonly request: RawRequest; readonly res: ServerResponse }
 
 /** Starts a server whose calls with `hold` are answered by the test. */
-async function startHolding(era: 'legacy' | 'modern'): Promise<RawServer & { readonly held: Held[] }> {
-  const held: Held[] = []
+async function startHolding(era: 'legacy' | 'modern'): Promise<RawServer & { readonly pending: PendingRequest[] }> {
+  const pending: PendingRequest[] = []
   const server = await startRawServer({
     era,
     call(request, res) {
       if (!request.body.includes('"hold"')) return answer(request, OK_RESULT)
-      held.push({ request, res })
+      pending.push({ request, res })
       return undefined
     },
   })
-  return Object.assign(server, { held })
+  return Object.assign(server, { pending })
 }
 
 for (const era of ['legacy', 'modern'] as const)
@@ -44,7 +44,7 @@ for (const era of ['legacy', 'modern'] as const)
           post(gateway.url, rpc('tools/call', params, 5), session).then(({ text }) => text),
           postModern(gateway.url, 'tools/call', params).then(({ text }) => text),
         ]
-        await eventually('both are held', () => before.held.length === 2)
+        await eventually('both are held', () => before.pending.length === 2)
         const next = { ...backend, url: after.url, headers: { 'x-key': 'new' } }
         await gateway.configure({ backends: [next] })
         await eventually('a call by the new one', async () => {
@@ -52,13 +52,13 @@ for (const era of ['legacy', 'modern'] as const)
           return after.calls('tools/call').at(-1)?.headers['x-key'] === 'new'
         })
         assert.ok((await post(gateway.url, rpc('tools/call', { name: 'b_t' }, 6), session)).text.includes('"result"'))
-        const ended = () =>
+        const listDeletes = () =>
           before.seen.filter(({ method, headers }) => method === 'DELETE' && headers['x-key'] === 'old')
-        assert.is(ended().length, 0, 'a session was ended below its call')
-        for (const { request, res } of before.held)
+        assert.is(listDeletes().length, 0, 'a session was ended below its call')
+        for (const { request, res } of before.pending)
           res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, OK_RESULT))
         for (const text of await Promise.all(waiting)) assert.match(text, /"text":"ok"/)
-        if (era === 'legacy') await eventually('the old sessions end', () => ended().length >= 2)
+        if (era === 'legacy') await eventually('the old sessions end', () => listDeletes().length >= 2)
       } finally {
         await gateway.close()
         await before.close()
@@ -104,7 +104,7 @@ async function startWatched() {
 
 const isUpdate = ({ method }: { method?: unknown }) => method === 'notifications/resources/updated'
 
-test('subscribers of a replaced backend are told to list again, and get updates of the new one', async () => {
+test('subscribers of a replaced backend are notified to list again, and get updates of the new one', async () => {
   const backend = await startWatched()
   const config = { name: 'b', url: backend.url }
   const gateway = await startGateway({ backends: [config] })
@@ -112,7 +112,7 @@ test('subscribers of a replaced backend are told to list again, and get updates 
   try {
     await postModern(gateway.url, 'resources/list')
     const first = await listen()
-    await eventually('it is heard', () => first.messages.length === 1 && backend.streams.size === 1)
+    await eventually('the message to arrive', () => first.messages.length === 1 && backend.streams.size === 1)
     await gateway.configure({ backends: [{ ...config, headers: { 'x-key': 'new' } }] })
     await eventually(
       'it ends with a result',
@@ -135,16 +135,16 @@ test('a session’s subscriptions move from a replaced backend to the new one', 
   const gateway = await startGateway({ backends: [config] })
   try {
     const session = await openSession(gateway.url)
-    const heard = await EventReader.listen(gateway.url, session)
+    const listener = await EventReader.listen(gateway.url, session)
     assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'test://a' }), session)).json.result)
     await eventually('it is watched', () => backend.streams.size === 1)
     await gateway.configure({ backends: [{ ...config, headers: { 'x-key': 'new' } }] })
     await eventually('it is watched with the new key alone', () => [...backend.streams.values()].join() === 'new')
     backend.update()
-    await eventually('the change', () => heard.messages.some(isUpdate))
+    await eventually('the change', () => listener.messages.some(isUpdate))
     await post(gateway.url, rpc('resources/unsubscribe', { uri: 'test://a' }), session)
     await eventually('nothing is watched', () => backend.streams.size === 0)
-    await heard.leave()
+    await listener.leave()
   } finally {
     await gateway.close()
     await backend.close()

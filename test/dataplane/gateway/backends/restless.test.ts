@@ -14,7 +14,7 @@ const INITIALIZED =
 
 type Before = NonNullable<RawServerOptions['before']>
 
-async function restless(before: Before) {
+async function startRestless(before: Before) {
   const server = await startRawServer({
     era: 'legacy',
     tools: [tool('t')],
@@ -41,7 +41,7 @@ async function restless(before: Before) {
 
 test('a backend that sends list_changed after each list is listed once a second', async () => {
   const streams = new Set<ServerResponse>()
-  const backend = await restless((request, res) => {
+  const backend = await startRestless((request, res) => {
     if (request.method === 'GET') {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
       res.write(`data: ${CHANGED}\n\n`)
@@ -63,7 +63,7 @@ test('a backend that sends list_changed after each list is listed once a second'
     // On a busy machine this takes more than one and a half seconds.
     const seconds = (performance.now() - began) / 1000
     assert.ok(looks <= 1 + Math.ceil(seconds), `${looks} looks in ${seconds} s`)
-    await eventually('a look', () => backend.server.calls('tools/list').length > before)
+    await eventually('a list request', () => backend.server.calls('tools/list').length > before)
   } finally {
     await backend.close()
   }
@@ -72,7 +72,7 @@ test('a backend that sends list_changed after each list is listed once a second'
 for (const retry of ['', 'retry: 10\n\n'])
   test(`a stream that ends at once ${retry === '' ? '' : 'and asks for haste '}is reopened with growing delays`, async () => {
     let gets = 0
-    const { gateway, close } = await restless(({ method }, res) => {
+    const { gateway, close } = await startRestless(({ method }, res) => {
       if (method !== 'GET') return false
       gets++
       res.writeHead(200, { 'content-type': 'text/event-stream' }).end(retry)

@@ -30,7 +30,7 @@ type Answering = (uris: readonly string[], res: ServerResponse) => boolean
 /** Starts a server; `refuses` may answer a subscription itself, and then returns true. */
 async function startWatched(refuses: Answering = () => false) {
   const subscriptions: Subscription[] = []
-  const asked: (readonly string[])[] = []
+  const requests: (readonly string[])[] = []
   const backend = await startRawServer({
     era: 'modern',
     call: () => undefined,
@@ -44,7 +44,7 @@ async function startWatched(refuses: Answering = () => false) {
       }
       if (method !== 'subscriptions/listen') return false
       const { resourceSubscriptions } = (params?.['notifications'] ?? {}) as { resourceSubscriptions?: string[] }
-      asked.push(resourceSubscriptions ?? [])
+      requests.push(resourceSubscriptions ?? [])
       if (refuses(resourceSubscriptions ?? [], res)) return true
       const subscription: Subscription = { uris: resourceSubscriptions ?? [], res, open: true }
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -68,14 +68,14 @@ async function startWatched(refuses: Answering = () => false) {
     await eventually('the acknowledgement', () => reader.messages.length > 0)
     return reader
   }
-  return { open, subscriptions, asked, watch, gateway }
+  return { open, subscriptions, requests, watch, gateway }
 }
 
 const change = (subscription: Subscription | undefined, uri: string) =>
   subscription?.res.write(
     `data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })}\n\n`,
   )
-const changed = ({ messages }: EventReader): unknown[] => messages.slice(1).map(({ params }) => params.uri)
+const listChanged = ({ messages }: EventReader): unknown[] => messages.slice(1).map(({ params }) => params.uri)
 
 test('all subscribers share one stream to the backend, and each gets its own updates', async () => {
   const { open, watch } = await startWatched()
@@ -84,8 +84,8 @@ test('all subscribers share one stream to the backend, and each gets its own upd
   await eventually('one stream of both', () => open().length === 1 && open()[0]?.uris.length === 2)
   change(open()[0], 'test://a')
   change(open()[0], 'test://b')
-  await eventually('both to hear', () => changed(one).length === 1 && changed(two).length === 2)
-  assert.equal([changed(one), changed(two)], [['test://a'], ['test://a', 'test://b']])
+  await eventually('both to be notified', () => listChanged(one).length === 1 && listChanged(two).length === 2)
+  assert.equal([listChanged(one), listChanged(two)], [['test://a'], ['test://a', 'test://b']])
 })
 
 test('a subscriber that leaves does not affect the others; the stream ends with the last one', async () => {
@@ -95,8 +95,8 @@ test('a subscriber that leaves does not affect the others; the stream ends with 
   await eventually('the stream', () => open().length === 1)
   await one.leave()
   change(open()[0], 'test://a')
-  await eventually('the other to hear', () => changed(two).length === 1)
-  assert.is(subscriptions.length, 1, 'what is watched already needs no other stream')
+  await eventually('the other one to be notified', () => listChanged(two).length === 1)
+  assert.is(subscriptions.length, 1, 'a resource that is watched already needs no other stream')
   await two.leave()
   await eventually('the stream to end', () => open().length === 0)
 })
@@ -108,11 +108,11 @@ test('a stream that ends is reopened with all current subscriptions', async () =
   subscriptions[0]?.res.end()
   await eventually('the next stream', () => subscriptions.length === 2 && open().length === 1)
   change(open()[0], 'test://a')
-  await eventually('it is heard', () => changed(one).length === 1)
+  await eventually('the message to arrive', () => listChanged(one).length === 1)
 })
 
 const RPC_ERROR = '{"jsonrpc":"2.0","id":1000000000,"error":{"code":-32602,"message":"no such resource"}}'
-/** How backends refuse a subscription. */
+/** The forms in which backends refuse a subscription. */
 const refusals: Readonly<Record<string, (res: ServerResponse) => void>> = {
   'HTTP 400': (res) => res.writeHead(400).end(),
   'an error as JSON': (res) => res.writeHead(200, { 'content-type': 'application/json' }).end(RPC_ERROR),
@@ -122,7 +122,7 @@ const refusals: Readonly<Record<string, (res: ServerResponse) => void>> = {
 
 for (const [how, refuse] of Object.entries(refusals))
   test(`a subscription that the backend refuses (${how}) does not affect other subscribers`, async () => {
-    const { open, asked, watch } = await startWatched((uris, res) => {
+    const { open, requests, watch } = await startWatched((uris, res) => {
       if (!uris.includes('test://b')) return false
       refuse(res)
       return true
@@ -136,13 +136,13 @@ for (const [how, refuse] of Object.entries(refusals))
     })
     change(open()[0], 'test://a')
     change(open()[0], 'test://c')
-    await eventually('both to hear', () => changed(one).length === 1 && changed(two).length === 1)
-    assert.equal([changed(one), changed(two)], [['test://a'], ['test://c']])
-    const tries = asked.length
+    await eventually('both to be notified', () => listChanged(one).length === 1 && listChanged(two).length === 1)
+    assert.equal([listChanged(one), listChanged(two)], [['test://a'], ['test://c']])
+    const tries = requests.length
     const three = await watch('test://a')
     await three.leave()
     await watch('test://a')
-    assert.is(asked.length, tries, 'what is refused is not asked for again for others')
+    assert.is(requests.length, tries, 'a refused subscription is not requested again for others')
   })
 
 test('a temporary refusal leaves the stream open', async () => {
@@ -159,12 +159,12 @@ test('a temporary refusal leaves the stream open', async () => {
   await eventually('the stream', () => open().length === 1)
   await watch('test://b')
   await eventually('the refusal', () => refused === 1)
-  await eventually('the first to hear', () => changed(one).length === 1)
+  await eventually('the first one to be notified', () => listChanged(one).length === 1)
   await eventually('a stream of both', () => open().length === 1 && open()[0]?.uris.length === 2)
 })
 
 test('a backend that refuses everything is asked a limited number of times', async () => {
-  const { asked, watch, gateway } = await startWatched((_uris, res) => {
+  const { requests, watch, gateway } = await startWatched((_uris, res) => {
     res.writeHead(404).end()
     return true
   })
@@ -175,7 +175,7 @@ test('a backend that refuses everything is asked a limited number of times', asy
       0,
     )
   await eventually('all to be left out', () => leftOut() === 203)
-  assert.ok(asked.length <= 40, `${asked.length} requests`)
+  assert.ok(requests.length <= 40, `${requests.length} requests`)
 })
 
 test.run()

@@ -7,7 +7,7 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
 
-const proxyOf = (url: string) => startGateway({ role: 'proxy', backends: [{ name: 'server', url }] })
+const startProxy = (url: string) => startGateway({ role: 'proxy', backends: [{ name: 'server', url }] })
 const readiness = async (adminUrl: string) => {
   const response = await fetch(`${adminUrl}/readyz`)
   await response.text()
@@ -17,7 +17,7 @@ const readiness = async (adminUrl: string) => {
 for (const era of ['modern', 'legacy'] as const) {
   test(`${era}: a proxy whose server has never answered fails to list tools, and gives no empty list`, async () => {
     const port = await freePort()
-    const proxy = await proxyOf(`http://127.0.0.1:${port}/mcp`)
+    const proxy = await startProxy(`http://127.0.0.1:${port}/mcp`)
     const { client } = await connect(proxy.url, era)
     try {
       const error = await client.listTools().then(
@@ -45,7 +45,7 @@ for (const era of ['modern', 'legacy'] as const) {
 
 test('a proxy is ready only after the server in its pod has answered', async () => {
   const port = await freePort()
-  const proxy = await proxyOf(`http://127.0.0.1:${port}/mcp`)
+  const proxy = await startProxy(`http://127.0.0.1:${port}/mcp`)
   try {
     await eventually('a first try has failed', async () => (await proxy.status()).backends[0]?.lastError !== null)
     assert.is(await readiness(proxy.adminUrl), 503)
@@ -73,7 +73,7 @@ test('a gateway is ready without one of its backends', async () => {
 
 test('a gateway in front of a proxy shows the tools soon after the server has started', async () => {
   const port = await freePort()
-  const proxy = await proxyOf(`http://127.0.0.1:${port}/mcp`)
+  const proxy = await startProxy(`http://127.0.0.1:${port}/mcp`)
   const gateway = await startGateway({ backends: [{ name: 'server', url: proxy.url }] })
   const { client } = await connect(gateway.url, 'modern')
   try {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { type SseServer, startSseServer } from '../../../support/servers/sse-server.ts'
@@ -28,7 +28,7 @@ test.after(async () => {
 const echo = async (url: string, era: 'modern' | 'legacy', message = 'hi') => {
   const { client } = await connect(url, era)
   try {
-    return textOf(await client.callTool({ name: 'old_echo', arguments: { message } }))
+    return readText(await client.callTool({ name: 'old_echo', arguments: { message } }))
   } finally {
     await client.close()
   }
@@ -38,7 +38,7 @@ for (const era of ['modern', 'legacy'] as const)
   test(`${era} client: lists, calls and gets progress`, async () => {
     const { client } = await connect(gateway.url, era)
     assert.ok((await client.listTools()).tools.some(({ name }) => name === 'old_echo'))
-    assert.is(textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'hi' } })), 'hi')
+    assert.is(readText(await client.callTool({ name: 'old_echo', arguments: { message: 'hi' } })), 'hi')
     const seen: number[] = []
     const onprogress = ({ progress }: { progress: number }) => void seen.push(progress)
     await client.callTool({ name: 'old_steps', arguments: { count: 3 } }, { onprogress } as never)
@@ -66,7 +66,7 @@ test('each session has a stream of its own, which ends with it', async () => {
 
 test('ended streams and forgotten sessions are reopened without a failed call', async () => {
   const { client } = await connectV1(gateway.url)
-  const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
+  const call = async () => readText(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
   assert.is(await call(), 'again')
   server.forget()
   assert.is(await call(), 'again')
@@ -84,7 +84,7 @@ test('ended streams and forgotten sessions are reopened without a failed call', 
 for (const status of [400, 401, 410, 422, 500])
   test(`a session that a server forgot while its stream is open (HTTP ${status}) is opened again`, async () => {
     const { client } = await connectV1(gateway.url)
-    const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
+    const call = async () => readText(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
     assert.is(await call(), 'again')
     const { streams } = server
     server.forgottenStatus = status
@@ -106,7 +106,7 @@ test('a JSON-RPC error in the HTTP answer to a posted message is passed to calle
   server.refusal = undefined
   assert.is(refusal.code, -32050)
   assert.match(refusal.message, 'The disk is full.')
-  assert.is(textOf(await call()), 'again')
+  assert.is(readText(await call()), 'again')
   await client.close()
 })
 

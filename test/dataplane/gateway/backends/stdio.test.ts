@@ -5,7 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 
@@ -16,7 +16,7 @@ const LATE = script('../../../support/servers/stdio-late-server.ts')
 const MODERN = script('../../../support/servers/stdio-modern-server.ts')
 const node = process.execPath
 
-const raw = (name: string, env: Record<string, string> = {}) => ({
+const rawServer = (name: string, env: Record<string, string> = {}) => ({
   name,
   transport: 'stdio' as const,
   stdio: { command: [node, RAW], env },
@@ -40,9 +40,9 @@ test.before(async () => {
             cwd: '/',
           },
         },
-        raw('ends', { MODE: 'ends' }),
-        raw('silent', { MODE: 'silent' }),
-        raw('forgets', { MODE: 'forgets' }),
+        rawServer('ends', { MODE: 'ends' }),
+        rawServer('silent', { MODE: 'silent' }),
+        rawServer('forgets', { MODE: 'forgets' }),
         { name: 'late', transport: 'stdio', stdio: { command: [node, LATE] } },
       ],
     },
@@ -61,7 +61,7 @@ test.after(() => gateway.close())
 
 type Calls = { callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown> }
 const call = async (client: Calls, name: string, args: Record<string, unknown> = {}) =>
-  textOf(await client.callTool({ name, arguments: args }))
+  readText(await client.callTool({ name, arguments: args }))
 
 for (const era of ['modern', 'legacy'] as const)
   test(`${era} client: servers on standard input and output, of both eras`, async () => {
@@ -100,7 +100,7 @@ test('many sessions share one server process, and each answer reaches the right 
     ),
   )
   assert.equal(
-    answers.map(textOf),
+    answers.map(readText),
     clients.flatMap((_, at) => Array.from({ length: 25 }, (_, call) => `${at}.${call}`)),
   )
   assert.is(await call(clients[0]!.client, 'raw_count'), '1')
@@ -120,7 +120,7 @@ for (const era of ['modern', 'legacy'] as const)
       await client.close()
     })
 
-test('an answer that is too large is an error at once, and the conversation goes on', async () => {
+test('an answer that is too large is an error at once, and the conversation continues', async () => {
   for (const era of ['modern', 'legacy'] as const) {
     const { client } = await connect(gateway.url, era)
     const failure = await call(client, 'raw_giant').catch((error: Error) => error.message)
@@ -181,7 +181,7 @@ test('a server’s question reaches a modern client as a result, and the call co
   await client.close()
 })
 
-test('a modern client that can’t be asked is told which capability it lacks, whatever the server answers', async () => {
+test('a modern client that can’t be asked learns which capability it lacks, whatever the server answers', async () => {
   for (const must of [true, false]) {
     const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'raw_ask', arguments: { must } })
     assert.is(status, 400)
@@ -192,14 +192,14 @@ test('a modern client that can’t be asked is told which capability it lacks, w
 
 test('a server’s question goes to the client that it clearly concerns, or to nobody', async () => {
   const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { form: {} } } })
-  let asked = 0
+  let count = 0
   client.setRequestHandler('elicitation/create', async () => {
-    asked++
+    count++
     return { action: 'accept', content: { name: 'me' } }
   })
   await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
   assert.match(await call(client, 'raw_ask'), '"me"')
-  assert.is(asked, 1)
+  assert.is(count, 1)
   const other = await connectV1(gateway.url)
   const abort = new AbortController()
   const params = { name: 'raw_slow', arguments: { ms: 60_000 } }
@@ -236,7 +236,7 @@ test('tools that a modern server adds are shown', async () => {
 
 test('an invalid command is reported on /status, and the other servers work', async () => {
   const lone = await startGateway({
-    backends: [raw('raw'), { name: 'none', transport: 'stdio', stdio: { command: ['/no/such/program'] } }],
+    backends: [rawServer('raw'), { name: 'none', transport: 'stdio', stdio: { command: ['/no/such/program'] } }],
   })
   await eventually('both have been tried', async () =>
     (await lone.status()).backends.every(({ health }) => health !== 'unknown'),
@@ -252,14 +252,14 @@ test('an invalid command is reported on /status, and the other servers work', as
 
 test('a bridge that has lost its server’s session is initialized again', async () => {
   const { client } = await connectV1(gateway.url)
-  const say = async (name: string) => textOf(await client.callTool({ name: `forgets_${name}`, arguments: {} }))
-  const before = Number(await say('count'))
-  assert.is(await say('noise'), 'ok')
-  await say('count').then(
+  const callTool = async (name: string) => readText(await client.callTool({ name: `forgets_${name}`, arguments: {} }))
+  const before = Number(await callTool('count'))
+  assert.is(await callTool('noise'), 'ok')
+  await callTool('count').then(
     () => assert.unreachable('a call that may have been carried out is not repeated'),
     () => {},
   )
-  assert.is(await say('count'), String(before + 1))
+  assert.is(await callTool('count'), String(before + 1))
   await client.close()
 })
 

@@ -9,7 +9,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 let authority: Authority
@@ -23,7 +23,7 @@ test.before(async () => {
   // Terminates TLS in front of the plain backend.
   const server = createServer(
     { key: authority.key, cert: authority.cert },
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const headers = Object.fromEntries(

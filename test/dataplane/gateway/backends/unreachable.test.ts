@@ -6,13 +6,13 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 
-const named = (...names: string[]) => unreachable(names.map((name) => ({ name })) as unknown as Backend[]).message
+const errorFor = (...names: string[]) => unreachable(names.map((name) => ({ name })) as unknown as Backend[]).message
 
 test('one, some and many unreachable backends are named in the error', () => {
-  assert.is(named('a'), 'The backend "a" can’t be reached.')
-  assert.is(named('a', 'b'), 'The backends "a" and "b" can’t be reached.')
-  assert.is(named('a', 'b', 'c'), 'The backends "a", "b" and "c" can’t be reached.')
-  const many = named(...Array.from({ length: 13 }, (_, index) => `b${index}`))
+  assert.is(errorFor('a'), 'The backend "a" can’t be reached.')
+  assert.is(errorFor('a', 'b'), 'The backends "a" and "b" can’t be reached.')
+  assert.is(errorFor('a', 'b', 'c'), 'The backends "a", "b" and "c" can’t be reached.')
+  const many = errorFor(...Array.from({ length: 13 }, (_, index) => `b${index}`))
   assert.is(
     many,
     'The backends "b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9" and 3 more can’t be reached.',

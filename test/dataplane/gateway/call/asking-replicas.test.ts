@@ -7,7 +7,6 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, postModern, type RpcAnswer } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
 import type { RpcMessage } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import {
   type AskingServer,
   type AskingServerOptions,
@@ -15,6 +14,7 @@ import {
   startAskingServer,
 } from '../../../support/servers/asking-server.ts'
 import { answer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -41,7 +41,7 @@ test.after(() => backend.close())
 const call = (url: string, params: object = {}) =>
   postModern(url, 'tools/call', { name: 'b_t', arguments: {}, _meta: META, ...params })
 
-async function asked(url: string): Promise<{ key: string; requestState: string }> {
+async function startQuestion(url: string): Promise<{ key: string; requestState: string }> {
   const { json } = await call(url, { _meta: { ...META, progressToken: 'p' } })
   assert.is(json.result.resultType, 'input_required')
   const [key] = Object.keys(json.result.inputRequests)
@@ -54,7 +54,7 @@ const retry = ({ key, requestState }: { key: string; requestState: string }, nam
 })
 
 /** Returns all messages of an answer, whether it is JSON or a stream of events. */
-const messagesOf = ({ json, text }: RpcAnswer): RpcMessage[] =>
+const parseMessages = ({ json, text }: RpcAnswer): RpcMessage[] =>
   json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
 
 test('a retry continues its call, whichever replica it reaches', async () => {
@@ -64,7 +64,7 @@ test('a retry continues its call, whichever replica it reaches', async () => {
     [two, one],
     [one, one],
   ] as const) {
-    const state = await asked(asking.url)
+    const state = await startQuestion(asking.url)
     const { json, status } = await call(retrying.url, retry(state))
     assert.is(status, 200)
     assert.is(json.id, 1)
@@ -76,7 +76,7 @@ test('a retry continues its call, whichever replica it reaches', async () => {
 
 test('a retry with other arguments continues no call, whichever replica it reaches', async () => {
   const [one, two] = await stage.twoReplicas()
-  const state = await asked(one.url)
+  const state = await startQuestion(one.url)
   for (const { url } of [one, two]) {
     const { json } = await call(url, { ...retry(state), arguments: { amount: 10_000 } })
     assert.is(json.error.code, -32602)
@@ -88,7 +88,7 @@ test('a retry with other arguments continues no call, whichever replica it reach
 
 test('a retry without an answer is asked again, by whichever replica', async () => {
   const [one, two] = await stage.twoReplicas()
-  const { key, requestState } = await asked(one.url)
+  const { key, requestState } = await startQuestion(one.url)
   const again = (await call(two.url, { inputResponses: {}, requestState })).json.result
   assert.is(again.resultType, 'input_required')
   assert.equal(Object.keys(again.inputRequests), [key])
@@ -104,9 +104,9 @@ test('notifications before the answer, and a large answer, pass the other replic
     asking.finish({ content: [{ type: 'text', text }] })
   }
   for (const url of [one.url, two.url]) {
-    const state = await asked(one.url)
-    const [progress, last] = messagesOf(await call(url, retry(state)))
-    const { id, result } = given(last)
+    const state = await startQuestion(one.url)
+    const [progress, last] = parseMessages(await call(url, retry(state)))
+    const { id, result } = unwrap(last)
     assert.is(progress?.method, 'notifications/progress')
     assert.is(id, 1)
     assert.is(result.resultType, 'complete')
@@ -117,7 +117,7 @@ test('notifications before the answer, and a large answer, pass the other replic
 test('a client that disconnects from the other replica cancels its call', async () => {
   const [one, two] = await stage.twoReplicas()
   onAnswer = () => {}
-  const state = await asked(one.url)
+  const state = await startQuestion(one.url)
   const leaving = new AbortController()
   const { body, headers } = modern('tools/call', { name: 'b_t', arguments: {}, _meta: META, ...retry(state) })
   const waiting = fetch(two.url, {
@@ -137,11 +137,11 @@ test('a client that disconnects from the other replica cancels its call', async 
 test('an error of the backend reaches the client at the other replica', async () => {
   const [one, two] = await stage.twoReplicas()
   onAnswer = (asking) => asking.say({ id: asking.request.message.id, error: { code: -32002, message: 'gone' } })
-  const { json } = await call(two.url, retry(await asked(one.url)))
+  const { json } = await call(two.url, retry(await startQuestion(one.url)))
   assert.equal(json.error, { code: -32602, message: 'gone' })
 })
 
-test('any replica can be asked for a task that another one has begun', async () => {
+test('any replica answers for a task that another one has begun', async () => {
   const jobs = await startRawServer({
     era: 'modern',
     call: (request) => answer(request, '{"resultType":"task","taskId":"t-1","status":"working","ttlMs":1000}'),
@@ -173,7 +173,7 @@ test('a stopping replica waits for calls whose clients have returned at another 
   }
   cleanups.push(() => two.close(), stop)
   onAnswer = () => {}
-  const waiting = call(two.url, retry(await asked(one.url)))
+  const waiting = call(two.url, retry(await startQuestion(one.url)))
   await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
   const stopped = stop()
   await eventually('it stops', async () => (await fetch(one.url).catch(() => undefined)) === undefined)
@@ -184,7 +184,7 @@ test('a stopping replica waits for calls whose clients have returned at another 
 
 test('if the replica with the call is killed, the client soon gets an error, before or during the retry', async () => {
   const [one, two] = await stage.oneToKill()
-  const [before, during] = [await asked(one.url), await asked(one.url)]
+  const [before, during] = [await startQuestion(one.url), await startQuestion(one.url)]
   let answered = false
   onAnswer = () => {
     answered = true
@@ -192,8 +192,8 @@ test('if the replica with the call is killed, the client soon gets an error, bef
   const waiting = call(two.url, retry(during))
   await eventually('the answer at the backend', () => answered)
   await one.end('SIGKILL')
-  for (const told of [await waiting, await call(two.url, retry(before))]) {
-    const { error } = given(messagesOf(told).at(-1))
+  for (const answer of [await waiting, await call(two.url, retry(before))]) {
+    const { error } = unwrap(parseMessages(answer).at(-1))
     assert.is(error.code, -32602)
     assert.match(error.message, /Call the tool again/)
   }
@@ -202,7 +202,7 @@ test('if the replica with the call is killed, the client soon gets an error, bef
 test('if the replica with the client is killed, the call is soon cancelled', async () => {
   const [two, one] = await stage.oneToKill()
   onAnswer = () => {}
-  const waiting = call(two.url, retry(await asked(one.url))).catch(() => {})
+  const waiting = call(two.url, retry(await startQuestion(one.url))).catch(() => {})
   await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
   backend.seen.length = 0
   await two.end('SIGKILL')

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
-import { questionOf, type RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { type RpcResult, readQuestion } from '../../../support/gateway/rpc-message.ts'
 import {
   type AskingCall,
   type AskingServer,
@@ -38,13 +38,13 @@ const call = (params: object = {}, name = TOOL) =>
   postModern(gateway.url, 'tools/call', { name, arguments: {}, _meta: canElicit, ...params })
 
 /** Returns an answer, whether it is JSON or the last event of a stream. */
-const resultOf = ({ json, text }: RpcAnswer): RpcResult =>
+const readResult = ({ json, text }: RpcAnswer): RpcResult =>
   (json ?? JSON.parse(text.slice(text.lastIndexOf('data: ') + 6))).result
 
-async function asked(): Promise<{ key: string; state: string }> {
-  const result = resultOf(await call())
+async function startQuestion(): Promise<{ key: string; state: string }> {
+  const result = readResult(await call())
   assert.is(result.resultType, 'input_required')
-  const [key, request] = questionOf(result)
+  const [key, request] = readQuestion(result)
   assert.is(request.method, 'elicitation/create')
   assert.is(request.params.message, 'What is your name?')
   return { key, state: result.requestState }
@@ -53,48 +53,48 @@ async function asked(): Promise<{ key: string; state: string }> {
 const answerTo = (key: string) => ({ [key]: { action: 'accept', content: { name: 'Ada' } } })
 
 test('a legacy backend’s question reaches a modern client, and its answer the waiting call', async () => {
-  const { key, state } = await asked()
-  const result = resultOf(await call({ inputResponses: answerTo(key), requestState: state }))
+  const { key, state } = await startQuestion()
+  const result = readResult(await call({ inputResponses: answerTo(key), requestState: state }))
   assert.is(result.resultType, 'complete')
   assert.equal(result.content, [{ type: 'text', text: 'Hello, Ada!' }])
 })
 
 test('two concurrent calls are asked and answered separately', async () => {
-  const [one, two] = await Promise.all([asked(), asked()])
+  const [one, two] = await Promise.all([startQuestion(), startQuestion()])
   assert.is.not(one.state, two.state)
   const answer = ({ key, state }: { key: string; state: string }, name: string) =>
     call({ inputResponses: { [key]: { action: 'accept', content: { name } } }, requestState: state })
   const results = await Promise.all([answer(two, 'Two'), answer(one, 'One')])
   assert.equal(
-    results.map((result) => resultOf(result).content[0].text),
+    results.map((result) => readResult(result).content[0].text),
     ['Hello, Two!', 'Hello, One!'],
   )
 })
 
 test('a retry without the answer is asked again', async () => {
-  const { key, state } = await asked()
-  const again = resultOf(await call({ inputResponses: {}, requestState: state }))
+  const { key, state } = await startQuestion()
+  const again = readResult(await call({ inputResponses: {}, requestState: state }))
   assert.is(again.resultType, 'input_required')
   assert.equal(Object.keys(again.inputRequests), [key])
-  const result = resultOf(await call({ inputResponses: answerTo(key), requestState: again.requestState }))
+  const result = readResult(await call({ inputResponses: answerTo(key), requestState: again.requestState }))
   assert.is(result.content[0].text, 'Hello, Ada!')
 })
 
-test('an answer that is no object is asked for again', async () => {
-  const { key, state } = await asked()
+test('if an answer is no object, the question is asked again', async () => {
+  const { key, state } = await startQuestion()
   let requestState = state
   for (const wrong of [7, null, 'x', [], true]) {
-    const again = resultOf(await call({ inputResponses: { [key]: wrong }, requestState }))
+    const again = readResult(await call({ inputResponses: { [key]: wrong }, requestState }))
     assert.is(again.resultType, 'input_required')
     assert.equal(Object.keys(again.inputRequests), [key])
     requestState = again.requestState
   }
-  const result = resultOf(await call({ inputResponses: answerTo(key), requestState }))
+  const result = readResult(await call({ inputResponses: answerTo(key), requestState }))
   assert.is(result.content[0].text, 'Hello, Ada!')
 })
 
 test('an altered, used or foreign state continues no call', async () => {
-  const { key, state } = await asked()
+  const { key, state } = await startQuestion()
   const inputResponses = answerTo(key)
   const tampered = `${state.slice(0, 20)}${state[20] === 'A' ? 'B' : 'A'}${state.slice(21)}`
   for (const [params, name] of [
@@ -103,7 +103,7 @@ test('an altered, used or foreign state continues no call', async () => {
     [{ inputResponses, requestState: state }, 'old_test_simple_text'],
   ] as const)
     assert.is((await call(params, name)).json.error.code, -32602)
-  assert.is(resultOf(await call({ inputResponses, requestState: state })).content[0].text, 'Hello, Ada!')
+  assert.is(readResult(await call({ inputResponses, requestState: state })).content[0].text, 'Hello, Ada!')
   assert.is((await call({ inputResponses, requestState: state })).json.error.code, -32602)
 })
 
@@ -120,7 +120,7 @@ test.after.each(async () => {
 })
 
 /** Starts a hand-written backend and a gateway in front of it. */
-async function inFront(options: AskingServerOptions): Promise<{ url: string; server: AskingServer }> {
+async function startInFront(options: AskingServerOptions): Promise<{ url: string; server: AskingServer }> {
   const server = await startAskingServer(options)
   const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
   cleanups.push(
@@ -154,7 +154,7 @@ for (const [what, options, capabilities, requiredCapabilities] of [
   test(`${what} is asked of a client that has not declared it: the backend gets -32601, the client -32021`, async () => {
     const fail = (call: AskingCall) =>
       call.finish({ content: [{ type: 'text', text: 'I had to know.' }], isError: true })
-    const { url, server } = await inFront({ ...options, onAnswer: fail })
+    const { url, server } = await startInFront({ ...options, onAnswer: fail })
     const { status, json } = await callBy(url, capabilities)
     await eventually('the answer to the question', () => server.asking[0]?.answers.length === 1)
     assert.is(server.asking[0]?.answers[0]?.error.code, -32601)
@@ -169,7 +169,7 @@ for (const [what, then] of [
   ['asks again', (call: AskingCall) => call.say({ id: 'again', method: 'roots/list' })],
 ] as const)
   test(`a call whose client can’t be asked ends, also for a backend that ${what}`, async () => {
-    const { url, server } = await inFront({ onAnswer: then })
+    const { url, server } = await startInFront({ onAnswer: then })
     const { status, json } = await callBy(url, {})
     assert.is(status, 400)
     assert.is(json.error.code, -32021)
@@ -181,7 +181,7 @@ for (const [what, then] of [
   })
 
 test('a second question that can’t be asked ends the call when the client returns', async () => {
-  const { url, server } = await inFront({})
+  const { url, server } = await startInFront({})
   const first = callBy(url, { elicitation: {} })
   await eventually('the call', () => server.asking.length === 1)
   server.asking[0]?.say({ id: 'more', method: 'roots/list' })
@@ -196,14 +196,14 @@ test('a second question that can’t be asked ends the call when the client retu
 })
 
 test('a waiting call continues only with equal arguments, however they are written', async () => {
-  const { url, server } = await inFront({
+  const { url, server } = await startInFront({
     onAnswer: (call) => call.finish({ content: [{ type: 'text', text: 'ok' }] }),
   })
   const args = { to: 'Ada', amount: 10, more: { a: [1, 2], b: 'x' } }
   const { requestState, inputRequests } = (await callBy(url, { elicitation: {} }, { arguments: args })).json.result
   const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'accept' }]))
-  const retry = (given: object | undefined) =>
-    callBy(url, { elicitation: {} }, { arguments: given, requestState, inputResponses })
+  const retry = (args: object | undefined) =>
+    callBy(url, { elicitation: {} }, { arguments: args, requestState, inputResponses })
   for (const others of [{ ...args, amount: 10_000 }, { ...args, extra: 1 }, { to: 'Ada' }, {}, undefined]) {
     const { status, json } = await retry(others)
     assert.is(status, 400)
@@ -216,9 +216,9 @@ test('a waiting call continues only with equal arguments, however they are writt
   assert.is(server.calls('tools/call').length, 1)
 })
 
-test('a large answer is not held while its client is away', async () => {
+test('a large answer is not buffered while its client is disconnected', async () => {
   const text = 'x'.repeat(32 * 1024 * 1024)
-  const { url, server } = await inFront({})
+  const { url, server } = await startInFront({})
   const { json } = await callBy(url, { elicitation: {} })
   const [call] = server.asking as [AskingCall]
   // The backend finishes without an answer to its question.
@@ -234,13 +234,13 @@ test('a large answer is not held while its client is away', async () => {
 })
 
 test('waiting calls are limited to the backend’s connections', async () => {
-  const { url, server } = await inFront({})
+  const { url, server } = await startInFront({})
   const answers = await Promise.all(Array.from({ length: 258 }, () => callBy(url, { elicitation: {} })))
   const refused = answers.filter(({ status }) => status === 503)
   assert.is(refused.length, 2)
   assert.match(refused[0]?.json.error.message ?? '', /Too many calls wait/)
   assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 256)
-  await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
+  await eventually('the backend to be notified', () => server.calls('notifications/cancelled').length === 2)
 })
 
 test('questions and answers pass unchanged', async () => {
@@ -289,15 +289,15 @@ test('questions and answers pass unchanged', async () => {
     headers: { ...BASE_HEADERS, ...session },
     body: rpc('tools/call', { name: 'b_t', arguments: {} }),
   })
-  let said = ''
+  let received = ''
   for await (const part of (called.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
-    said += part
-    const [, id] = /"id":("portico-[^"]*"),"method":"elicitation\/create"/.exec(said) ?? []
-    if (id === undefined || said.includes('"ok"')) continue
-    assert.ok(said.includes(`"params":${params}}`), said)
+    received += part
+    const [, id] = /"id":("portico-[^"]*"),"method":"elicitation\/create"/.exec(received) ?? []
+    if (id === undefined || received.includes('"ok"')) continue
+    assert.ok(received.includes(`"params":${params}}`), received)
     await post(front.url, `{"jsonrpc":"2.0","id":${id},"result":${response}}`, session)
   }
-  assert.ok(said.includes('"ok"'), said)
+  assert.ok(received.includes('"ok"'), received)
   assert.ok(answered.includes(`"result":${response}}`), answered)
 })
 
@@ -369,17 +369,17 @@ test('a modern backend’s URL reaches a legacy client that supports URLs, with 
     () => front.close(),
   )
   const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { url: {} } } })
-  let asked: Record<string, unknown> | undefined
+  let question: Record<string, unknown> | undefined
   client.setRequestHandler('elicitation/create', async ({ params }) => {
-    asked = params
+    question = params
     return { action: 'accept' }
   })
   await client.connect(new StreamableHTTPClientTransport(new URL(front.url)))
   cleanups.push(() => client.close())
   const { content } = await client.callTool({ name: 'b_t', arguments: {} })
   assert.equal(content, [{ type: 'text', text: 'ok' }])
-  assert.is(asked?.['url'], 'https://x.example')
-  assert.type(asked?.['elicitationId'], 'string')
+  assert.is(question?.['url'], 'https://x.example')
+  assert.type(question?.['elicitationId'], 'string')
 })
 
 test('a legacy backend gets the log level of modern callers once, not with each call', async () => {
@@ -407,18 +407,18 @@ test('a legacy backend gets the log level of modern callers once, not with each 
     () => server.close(),
     () => front.close(),
   )
-  const levelsOf = async (logLevel?: string) => {
+  const listLevels = async (logLevel?: string) => {
     const _meta = meta({}, logLevel === undefined ? {} : { 'io.modelcontextprotocol/logLevel': logLevel })
     const { text } = await postModern(front.url, 'tools/call', { name: 'b_t', arguments: {}, _meta })
     return [...text.matchAll(/"level":"(\w+)"/g)].map(([, level]) => level)
   }
-  assert.equal(await levelsOf(), [])
+  assert.equal(await listLevels(), [])
   assert.is(server.calls('logging/setLevel').length, 0)
-  assert.equal(await levelsOf('warning'), ['error'])
-  assert.equal(await levelsOf('error'), ['error'])
-  assert.equal(await levelsOf('warning'), ['error'])
-  assert.equal(await levelsOf('debug'), ['debug', 'error'])
-  assert.equal(await levelsOf('info'), ['error'])
+  assert.equal(await listLevels('warning'), ['error'])
+  assert.equal(await listLevels('error'), ['error'])
+  assert.equal(await listLevels('warning'), ['error'])
+  assert.equal(await listLevels('debug'), ['debug', 'error'])
+  assert.equal(await listLevels('info'), ['error'])
   assert.equal(
     server.calls('logging/setLevel').map(({ message }) => message.params?.['level']),
     ['warning', 'debug'],

@@ -14,26 +14,26 @@ const EVENTS = { 'content-type': 'text/event-stream' }
 
 function controller() {
   const aborted: Error[] = []
-  return { aborted, given: { abort: (reason: Error) => void aborted.push(reason), pause() {}, resume() {} } as never }
+  return { aborted, control: { abort: (reason: Error) => void aborted.push(reason), pause() {}, resume() {} } as never }
 }
 
 test('a fault in one message of a stream affects that message alone', () => {
-  const heard: string[] = []
+  const received: string[] = []
   const faults: unknown[] = []
   const share = new Budget({ total: 1e6, share: 1e6, reserve: 0 }).shareOf('b')
   const stream = new MessageStream({
     share,
     log: { error: ({ err }: { err: unknown }) => void faults.push(err) } as never,
-    onMessage: (bytes) => (bytes.includes('bad') ? fail() : heard.push(bytes.toString())),
+    onMessage: (bytes) => (bytes.includes('bad') ? fail() : received.push(bytes.toString())),
     onBegin: fail,
     onEnd: fail,
   })
-  const { given } = controller()
-  stream.onRequestStart(given)
-  stream.onResponseStart(given, 200, EVENTS)
-  stream.onResponseData(given, Buffer.from('data: 1\n\ndata: bad\n\ndata: 2\n\n'))
+  const { control } = controller()
+  stream.onRequestStart(control)
+  stream.onResponseStart(control, 200, EVENTS)
+  stream.onResponseData(control, Buffer.from('data: 1\n\ndata: bad\n\ndata: 2\n\n'))
   stream.onResponseEnd()
-  assert.equal(heard, ['1', '2'])
+  assert.equal(received, ['1', '2'])
   assert.equal(faults, [fault, fault, fault])
 })
 
@@ -66,10 +66,10 @@ for (const [what, owner, type, text] of [
       ended: () => void ended++,
       ...owner,
     } satisfies AnswerOwner)
-    const { given, aborted } = controller()
-    reader.onRequestStart(given)
-    reader.onResponseStart(given, 200, { 'content-type': type })
-    if (text !== '') reader.onResponseData(given, Buffer.from(text))
+    const { control, aborted } = controller()
+    reader.onRequestStart(control)
+    reader.onResponseStart(control, 200, { 'content-type': type })
+    if (text !== '') reader.onResponseData(control, Buffer.from(text))
     reader.onResponseEnd()
     assert.equal(faults, [fault])
     assert.is(aborted.length, 1)

@@ -5,7 +5,7 @@ import { type ElicitRequest, ElicitRequestSchema } from '@modelcontextprotocol/s
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
 
@@ -31,22 +31,22 @@ test.after(async () => {
   await everything.close()
 })
 
-type Asked = ElicitRequest['params']
+type Elicitation = ElicitRequest['params']
 
-async function connectAsking(url = gateway.url): Promise<{ client: Client; asked: Asked[] }> {
-  const asked: Asked[] = []
+async function connectAsking(url = gateway.url): Promise<{ client: Client; questions: Elicitation[] }> {
+  const questions: Elicitation[] = []
   const client = new Client({ name: 'tasks', version: '1' }, { capabilities: { elicitation: {} } })
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
-    asked.push(params)
+    questions.push(params)
     return { action: 'accept', content: { interpretation: 'historical' } }
   })
   await client.connect(new StreamableHTTPClientTransport(new URL(url)))
   await client.listTools()
-  return { client, asked }
+  return { client, questions }
 }
 
 test('a task that asks its user something is followed to its result', async () => {
-  const { client, asked } = await connectAsking()
+  const { client, questions } = await connectAsking()
   const { tasks } = client.experimental
   const statuses = new Set<string>()
   let id = ''
@@ -61,12 +61,12 @@ test('a task that asks its user something is followed to its result', async () =
         [id],
       )
     } else if (message.type === 'taskStatus') statuses.add(message.task.status)
-    else text = textOf(message.result)
+    else text = readText(message.result)
   }
   assert.ok(statuses.has('input_required'))
   assert.match(text, /Research Report: x \(historical\)/)
-  assert.is(asked.length, 1)
-  assert.is(asked[0]?._meta?.['io.modelcontextprotocol/related-task']?.taskId, id)
+  assert.is(questions.length, 1)
+  assert.is(questions[0]?._meta?.['io.modelcontextprotocol/related-task']?.taskId, id)
   assert.is((await tasks.getTask(id)).status, 'completed')
   await client.close()
 })
@@ -112,13 +112,13 @@ test('each client of a shared stdio server hears of its own tasks alone', async 
   await shared.close()
 })
 
-test('a modern client is told that the tool can run only as a task', async () => {
+test('a modern client gets an error that the tool can run only as a task', async () => {
   const { client } = await connect(gateway.url, 'modern')
   const call = client.callTool({ name: TOOL, arguments: { topic: 'z' } })
   await call.then(
     (result) => {
       assert.is(result.isError, true)
-      assert.match(textOf(result), /task/)
+      assert.match(readText(result), /task/)
     },
     (error) => assert.match(error.message, /task/),
   )

@@ -5,10 +5,10 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import type { RpcMessage } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
-import { RELATED, related, startTaskServer, TASKS, type TaskServer } from '../../../support/servers/task-server.ts'
+import { RELATED, relateToTask, startTaskServer, TASKS, type TaskServer } from '../../../support/servers/task-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 /**
  * Tests tasks of the legacy era (2025-11-25) with hand-written servers; see session-tasks-clients.test.ts for the
@@ -31,7 +31,7 @@ test.before(async () => {
   plain = await startRawServer({ era: 'legacy', tools, call: (request) => answer(request, OK_RESULT) })
   newer = await startRawServer({ era: 'modern', tools, call: (request) => answer(request, OK_RESULT) })
   redis = await startRedis()
-  gateway = await startGateway(configOf('all'))
+  gateway = await startGateway(buildConfig('all'))
 })
 
 test.after(async () => {
@@ -47,7 +47,7 @@ test.before.each(() => {
   for (const { seen } of [one, two, plain, newer]) seen.length = 0
 })
 
-const configOf = (name: string, more: Partial<TestConfig> = {}): TestConfig => ({
+const buildConfig = (name: string, more: Partial<TestConfig> = {}): TestConfig => ({
   name,
   backends: [
     { name: 'one', url: one.url },
@@ -59,11 +59,11 @@ const configOf = (name: string, more: Partial<TestConfig> = {}): TestConfig => (
 })
 
 const ask = async (session: Headers, method: string, params: object = {}, url = gateway.url): Promise<RpcMessage> =>
-  messageOf(await post(url, rpc(method, params), session))
+  readMessage(await post(url, rpc(method, params), session))
 
 /** Returns the answer, whether it is JSON or the last event of a stream. */
-const messageOf = ({ json, text }: RpcAnswer): RpcMessage => json ?? given(messagesOf(text).at(-1), 'message')
-const messagesOf = (text: string): RpcMessage[] =>
+const readMessage = ({ json, text }: RpcAnswer): RpcMessage => json ?? unwrap(parseMessages(text).at(-1), 'message')
+const parseMessages = (text: string): RpcMessage[] =>
   [...text.matchAll(/^data: (.+)$/gm)].map((found) => JSON.parse(found[1]!))
 
 /** Begins a task; returns its id as the client sees it. */
@@ -103,7 +103,7 @@ test('a call runs as a task whose id leads back to its backend', async () => {
   for (const method of ['tasks/get', 'tasks/cancel', 'tasks/result']) {
     const message = await ask(session, method, { taskId: id, more: 1 })
     assert.equal(two.calls(method)[0]?.message.params, { taskId: own, more: 1 })
-    if (method === 'tasks/result') assert.equal(message.result, { content: [], _meta: related(id) })
+    if (method === 'tasks/result') assert.equal(message.result, { content: [], _meta: relateToTask(id) })
     else assert.is(message.result.taskId, id)
   }
   assert.is(one.calls('tasks/get').length, 0)
@@ -114,10 +114,10 @@ test('a large result names the task by the client’s id, however it arrives', a
   const id = await begin(session)
   const own = one.tasks.at(-1) as string
   const content = [{ type: 'text', text: `"_meta":{"taskId":"${own}"}`.repeat(20_000) }]
-  const meta = { 'a/b': { c: ['}', '"', 1] }, ...related(own), d: 'ü' }
+  const meta = { 'a/b': { c: ['}', '"', 1] }, ...relateToTask(own), d: 'ü' }
   for (const members of [
     { content, _meta: meta },
-    { _meta: meta, content, structuredContent: { _meta: related(own) } },
+    { _meta: meta, content, structuredContent: { _meta: relateToTask(own) } },
     { content, isError: false },
   ]) {
     one.answers.set('tasks/result', (request, res) => {
@@ -128,7 +128,7 @@ test('a large result names the task by the client’s id, however it arrives', a
       return undefined
     })
     const { result } = await ask(session, 'tasks/result', { taskId: id })
-    const expected = '_meta' in members ? { ...members, _meta: { ...meta, ...related(id) } } : members
+    const expected = '_meta' in members ? { ...members, _meta: { ...meta, ...relateToTask(id) } } : members
     assert.equal(result, expected)
   }
 })
@@ -167,13 +167,13 @@ test('no request of a client names a foreign task to a backend', async () => {
     await ask(session, 'tools/call', { name: 'one_job', _meta: meta })
     return one.calls('tools/call')[0]?.message.params?.['_meta']
   }
-  assert.equal(await metaSeen({ k: 1, ...related(id) }), { k: 1, ...related(own) })
-  for (const wrong of ['task-1', foreign]) assert.equal(await metaSeen({ k: 1, ...related(wrong) }), { k: 1 })
+  assert.equal(await metaSeen({ k: 1, ...relateToTask(id) }), { k: 1, ...relateToTask(own) })
+  for (const wrong of ['task-1', foreign]) assert.equal(await metaSeen({ k: 1, ...relateToTask(wrong) }), { k: 1 })
   assert.equal(await metaSeen({ k: 1, [RELATED.toUpperCase()]: { taskId: own } }), { k: 1 })
-  assert.equal(await metaSeen({ ...related(id), [RELATED.toUpperCase()]: { taskId: own } }), related(own))
-  assert.equal(await metaSeen({ [RELATED]: { taskId: id, TASKID: 'task-1' } }), related(own))
+  assert.equal(await metaSeen({ ...relateToTask(id), [RELATED.toUpperCase()]: { taskId: own } }), relateToTask(own))
+  assert.equal(await metaSeen({ [RELATED]: { taskId: id, TASKID: 'task-1' } }), relateToTask(own))
   newer.seen.length = 0
-  await ask(session, 'tools/call', { name: 'newer_t', _meta: { k: 1, ...related('task-1') } })
+  await ask(session, 'tools/call', { name: 'newer_t', _meta: { k: 1, ...relateToTask('task-1') } })
   const [seen] = newer.calls('tools/call')
   assert.ok(seen)
   assert.not.match(seen.body, RELATED)
@@ -238,17 +238,19 @@ test('notifications about a task reach the client that began it, and no other', 
   const [ownMine, ownTheirs] = one.tasks.slice(-2) as [string, string]
   const readers = await Promise.all([session, other].map((headers) => EventReader.listen(gateway.url, headers)))
   const [reader, otherReader] = readers as [EventReader, EventReader]
-  await eventually('the backend is heard in both sessions', () => one.listening() === 2)
+  await eventually('the backend is connected in both sessions', () => one.listening() === 2)
   one.say(status(ownMine))
   one.say(status(ownTheirs))
-  one.say({ method: 'notifications/message', params: { level: 'info', data: 'x', _meta: related(ownTheirs) } })
-  const of = ({ messages }: EventReader) => messages.filter(({ params }) => params.taskId !== undefined)
+  one.say({ method: 'notifications/message', params: { level: 'info', data: 'x', _meta: relateToTask(ownTheirs) } })
+  const listTaskMessages = ({ messages }: EventReader) => messages.filter(({ params }) => params.taskId !== undefined)
   const last = ({ messages }: EventReader) => messages.find(({ params }) => params.data === 'x')
-  await eventually('all was heard', () => readers.every((each) => last(each) !== undefined && of(each).length === 1))
-  assert.equal(of(reader)[0]?.params, { taskId: mine, status: 'working', ttl: null })
-  assert.equal(of(otherReader)[0]?.params, { taskId: theirs, status: 'working', ttl: null })
+  await eventually('all messages have arrived', () =>
+    readers.every((each) => last(each) !== undefined && listTaskMessages(each).length === 1),
+  )
+  assert.equal(listTaskMessages(reader)[0]?.params, { taskId: mine, status: 'working', ttl: null })
+  assert.equal(listTaskMessages(otherReader)[0]?.params, { taskId: theirs, status: 'working', ttl: null })
   assert.equal(last(reader)?.params._meta, {})
-  assert.equal(last(otherReader)?.params._meta, related(theirs))
+  assert.equal(last(otherReader)?.params._meta, relateToTask(theirs))
   await Promise.all(readers.map((each) => each.leave()))
 })
 
@@ -271,9 +273,9 @@ test('messages before a task’s result, questions too, refer to that task', asy
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.write(event(status(own)))
     res.write(event(status('task-0')))
-    const question = { message: '?', requestedSchema: {}, _meta: { k: 1, ...related(own) } }
+    const question = { message: '?', requestedSchema: {}, _meta: { k: 1, ...relateToTask(own) } }
     res.write(event({ id: 'q', method: 'elicitation/create', params: question }))
-    finish = () => res.end(event({ id: request.message.id, result: { content: [], _meta: related(own) } }))
+    finish = () => res.end(event({ id: request.message.id, result: { content: [], _meta: relateToTask(own) } }))
     return undefined
   })
   const reader = await EventReader.open(gateway.url, {
@@ -282,29 +284,29 @@ test('messages before a task’s result, questions too, refer to that task', asy
     body: rpc('tasks/result', { taskId: id }, 5),
   })
   await eventually('the question', () => reader.messages.some(({ method }) => method === 'elicitation/create'))
-  const question = given(reader.messages.find(({ method }) => method === 'elicitation/create'))
-  assert.equal(question.params._meta, { k: 1, ...related(id) })
-  const result = { action: 'accept', content: {}, _meta: { r: 2, ...related(id) } }
+  const question = unwrap(reader.messages.find(({ method }) => method === 'elicitation/create'))
+  assert.equal(question.params._meta, { k: 1, ...relateToTask(id) })
+  const result = { action: 'accept', content: {}, _meta: { r: 2, ...relateToTask(id) } }
   await post(gateway.url, JSON.stringify({ jsonrpc: '2.0', id: question.id, result }), session)
   await eventually('the answer', () => one.seen.some(({ message }) => message.id === 'q'))
   const replied = one.seen.find(({ message }) => message.id === 'q')?.message
-  assert.equal(replied?.result, { action: 'accept', content: {}, _meta: { r: 2, ...related(own) } })
+  assert.equal(replied?.result, { action: 'accept', content: {}, _meta: { r: 2, ...relateToTask(own) } })
   finish()
   await eventually('the result', () => reader.ended)
-  assert.equal(reader.messages.at(-1)?.result, { content: [], _meta: related(id) })
-  const told = reader.messages.filter(({ method }) => method === 'notifications/tasks/status')
+  assert.equal(reader.messages.at(-1)?.result, { content: [], _meta: relateToTask(id) })
+  const statuses = reader.messages.filter(({ method }) => method === 'notifications/tasks/status')
   assert.equal(
-    told.map(({ params }) => params.taskId),
+    statuses.map(({ params }) => params.taskId),
     [id],
   )
 })
 
-test('a backend that runs no tasks is never asked for one', async () => {
+test('a backend that runs no tasks never gets a request for one', async () => {
   const session = await openSession(gateway.url)
   const { tools } = (await ask(session, 'tools/list')).result
-  const executionOf = (name: string) => tools.find((each) => each.name === name)?.execution
-  assert.equal(executionOf('one_job'), { taskSupport: 'optional', x: 1 })
-  assert.equal(executionOf('plain_t'), {})
+  const readExecution = (name: string) => tools.find((each) => each.name === name)?.execution
+  assert.equal(readExecution('one_job'), { taskSupport: 'optional', x: 1 })
+  assert.equal(readExecution('plain_t'), {})
   for (const name of ['plain_t', 'newer_t']) {
     assert.is((await ask(session, 'tools/call', { name, task: {} })).error.code, -32601)
     assert.equal((await ask(session, 'tools/call', { name })).result.content, JSON.parse(OK_RESULT).content)
@@ -330,7 +332,7 @@ test('a client that was offered no tasks gets a plain result', async () => {
 })
 
 test('any replica knows the session’s tasks', async () => {
-  const config = configOf('replicas', { sessionStorage: { redis: { addresses: [redis.address] } } })
+  const config = buildConfig('replicas', { sessionStorage: { redis: { addresses: [redis.address] } } })
   const replicas = await Promise.all([startGateway(config), startGateway(config)])
   const [first, second] = replicas.map(({ url }) => url) as [string, string]
   const session = await openSession(first)

@@ -48,7 +48,7 @@ const begin = async (): Promise<string> => {
   return json.result.taskId
 }
 
-const about = (method: string, taskId: string, more: object = {}) =>
+const callTaskMethod = (method: string, taskId: string, more: object = {}) =>
   postModern(gateway.url, method, { taskId, _meta: META, ...more }, { 'mcp-name': taskId })
 
 test('the extension is declared where a backend has it', async () => {
@@ -60,7 +60,7 @@ test('a task’s id leads back to its backend', async () => {
   const id = await begin()
   assert.is.not(id, 't-1')
   for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
-    const { json } = await about(method, id)
+    const { json } = await callTaskMethod(method, id)
     assert.is(json.result.taskId.length, id.length)
     assert.is(json.result.status, 'completed')
     const [seen] = backend.calls(method)
@@ -74,14 +74,14 @@ test('an unknown task id reaches no backend', async () => {
   const id = await begin()
   const changed = `${id[0] === 'A' ? 'B' : 'A'}${id.slice(1)}`
   for (const wrong of ['t-1', changed, '.', 'x.eyJ9'])
-    assert.is((await about('tasks/get', wrong)).json.error.code, -32602, wrong)
+    assert.is((await callTaskMethod('tasks/get', wrong)).json.error.code, -32602, wrong)
   assert.is(backend.calls('tasks/get').length, 0)
 })
 
 test('a client that does not declare the extension gets an error; a header with another task is refused', async () => {
   const id = await begin()
   const undeclared = { ...META, 'io.modelcontextprotocol/clientCapabilities': {} }
-  const { status, json } = await about('tasks/get', id, { _meta: undeclared })
+  const { status, json } = await callTaskMethod('tasks/get', id, { _meta: undeclared })
   assert.is(status, 400)
   assert.is(json.error.code, -32021)
   const other = await postModern(gateway.url, 'tasks/get', { taskId: id, _meta: META }, { 'mcp-name': 'other' })

@@ -12,7 +12,7 @@ import { failurePolicy } from '../../../../dataplane/gateway/backends/health/hea
 import { CallerViews } from '../../../../dataplane/gateway/core/caller-views.ts'
 import type { View } from '../../../../dataplane/gateway/core/view.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
 
@@ -52,7 +52,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
     incomingAuth: { type: 'anonymous' },
     backends: servers.map(({ url }, index) => ({ name: `b${index}`, url, credential })),
   } as GatewayConfig
-  const { log } = keptLog()
+  const { log } = recordLog()
   const backends = new Backends({ log, onChange: () => shared.version++, ownIssuer: { upstreamTokens } })
   const common = { directory: '.', defaultTimeout: '30s', client: { name: 'test', version: '1' } }
   const promptsAndResources = buildPromptResourceCatalog(config, [])
@@ -62,7 +62,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
       return backends.all
     },
     ...{ allListed: true, missing: [], firstLists: async () => {} },
-    ...{ backendNamed: (name: string) => backends.named(name), catalog: buildCatalog(config, []), promptsAndResources },
+    ...{ findBackend: (name: string) => backends.named(name), catalog: buildCatalog(config, []), promptsAndResources },
   }
   backends.follow(config.backends, common, failurePolicy(config))
   await backends.firstLists()
@@ -73,7 +73,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
     onListed: () => {},
     onGone: (backend) => closing.push(backend.close()),
   })
-  async function viewOf(subject: string): Promise<View> {
+  async function openView(subject: string): Promise<View> {
     const caller = {
       kind: 'authenticated' as const,
       issuer: 'issuer',
@@ -90,23 +90,23 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
     await backends.close()
     await Promise.all(servers.map((server) => server.close()))
   }
-  return { views, viewOf, changeAll: () => shared.version++, [Symbol.asyncDispose]: close }
+  return { views, openView, changeAll: () => shared.version++, [Symbol.asyncDispose]: close }
 }
 
 const namesIn = ({ catalog }: View) => [...catalog.routes.keys()]
 /** Returns the credential of a call along a route of this view. */
 function credentialAt(view: View, name: string): string | undefined {
-  const backend = view.backendNamed(view.catalog.routes.get(name)?.backend ?? '')
+  const backend = view.findBackend(view.catalog.routes.get(name)?.backend ?? '')
   return backend?.headers.current().list.at(-1)
 }
 
 test('callers who see the same share catalogs and routes, and nothing private', async () => {
   await using stage = await startViews(new Map())
-  const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
+  const [alice, bob] = [await stage.openView('alice'), await stage.openView('bob')]
   assert.not(alice === bob)
   assert.is(alice.catalog, bob.catalog)
   assert.is(alice.promptsAndResources, bob.promptsAndResources)
-  assert.is(alice.backendNamed('b0')?.tools, bob.backendNamed('b0')?.tools)
+  assert.is(alice.findBackend('b0')?.tools, bob.findBackend('b0')?.tools)
   assert.equal(namesIn(alice), ['b0_common', 'b1_common'])
   for (const name of namesIn(alice)) {
     assert.is(credentialAt(alice, name), 'Bearer alice')
@@ -116,32 +116,32 @@ test('callers who see the same share catalogs and routes, and nothing private', 
 
 test('a caller who sees other tools of one backend has its own catalogs', async () => {
   await using stage = await startViews(new Map([['carol', ['common', 'secret']]]))
-  const [alice, carol] = [await stage.viewOf('alice'), await stage.viewOf('carol')]
+  const [alice, carol] = [await stage.openView('alice'), await stage.openView('carol')]
   assert.equal(namesIn(carol), ['b0_common', 'b0_secret', 'b1_common'])
   assert.equal(namesIn(alice), ['b0_common', 'b1_common'])
-  assert.is(carol.backendNamed('b1')?.tools, alice.backendNamed('b1')?.tools)
+  assert.is(carol.findBackend('b1')?.tools, alice.findBackend('b1')?.tools)
 })
 
 test('a list that changes for one caller changes for no other, and calls keep their own credentials', async () => {
   const tools = new Map<unknown, readonly string[]>()
   await using stage = await startViews(tools)
-  const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
+  const [alice, bob] = [await stage.openView('alice'), await stage.openView('bob')]
   const before = bob.catalog
   tools.set('alice', ['common', 'more'])
-  alice.backendNamed('b0')?.refreshLists()
+  alice.findBackend('b0')?.refreshLists()
   await eventually('the list of alice has changed', () => namesIn(alice).includes('b0_more'))
   assert.is(bob.catalog, before)
   assert.is(alice.catalog.routes.get('b0_more')?.backend, 'b0')
   assert.is(credentialAt(alice, 'b0_common'), 'Bearer alice')
   assert.is(credentialAt(bob, 'b0_common'), 'Bearer bob')
   tools.delete('alice')
-  alice.backendNamed('b0')?.refreshLists()
-  await eventually('alice sees what bob sees', () => alice.catalog === before)
+  alice.findBackend('b0')?.refreshLists()
+  await eventually('alice sees the same as bob', () => alice.catalog === before)
 })
 
 test('if a shared list changes, catalogs are rebuilt once for all callers who see the same', async () => {
   await using stage = await startViews(new Map())
-  const [alice, bob] = [await stage.viewOf('alice'), await stage.viewOf('bob')]
+  const [alice, bob] = [await stage.openView('alice'), await stage.openView('bob')]
   const before = alice.catalog
   stage.changeAll()
   assert.not(alice.catalog === before)
@@ -151,10 +151,10 @@ test('if a shared list changes, catalogs are rebuilt once for all callers who se
 test('catalogs are kept while one of their callers is known, and then dropped', async () => {
   await using stage = await startViews(new Map([['carol', ['common', 'secret']]]))
   using clock = stoppedClock()
-  const ofCarol = new WeakRef((await stage.viewOf('carol')).catalog)
-  const ofAlice = new WeakRef((await stage.viewOf('alice')).catalog)
+  const ofCarol = new WeakRef((await stage.openView('carol')).catalog)
+  const ofAlice = new WeakRef((await stage.openView('alice')).catalog)
   clock.pass(6 * 60_000)
-  const bob = await stage.viewOf('bob')
+  const bob = await stage.openView('bob')
   assert.is(bob.catalog, ofAlice.deref())
   // Carol and Alice have been idle for long enough.
   stage.views.sweep(Date.now())

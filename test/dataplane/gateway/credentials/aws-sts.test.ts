@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { startStsEndpoint } from '../../../support/network/sts-endpoint.ts'
@@ -68,7 +68,7 @@ for (const era of ['modern', 'legacy', 'both'] as const)
     for (const mode of ['modern', 'legacy'] as const) {
       const { client } = await connect(stage.gateway.url, mode, { headers })
       assert.is((await client.listTools()).tools.length, 2)
-      assert.is(textOf(await client.callTool({ name: 'api_t', arguments: { text: 'é "ü"' } })), 'ok')
+      assert.is(readText(await client.callTool({ name: 'api_t', arguments: { text: 'é "ü"' } })), 'ok')
       await client.close()
     }
     assert.is(stage.sts.requests.length, 1, 'credentials are kept')
@@ -92,16 +92,16 @@ for (const era of ['modern', 'legacy', 'both'] as const)
       assert.ok(stage.raw.calls(method).some(({ headers: sent }) => sent.authorization?.startsWith('AWS4')))
     assert.ok(signed > 2)
     assert.not.ok(JSON.stringify(stage.raw.seen).includes(token))
-    const [one] = stage.sts.given.values()
-    const said = JSON.stringify([stage.gateway.lines, await stage.gateway.status()])
+    const [one] = stage.sts.issued.values()
+    const visible = JSON.stringify([stage.gateway.lines, await stage.gateway.status()])
     for (const text of [one?.accessKeyId, one?.secretAccessKey, one?.sessionToken])
-      assert.not.ok(said.includes(text ?? ''))
+      assert.not.ok(visible.includes(text ?? ''))
     await stage.close()
   })
 
 test('the matching role with the lowest priority number is used, then the fallback; without one nothing is sent', async () => {
   const stage = await startStage()
-  const roleOf = async (groups: unknown) => {
+  const readRole = async (groups: unknown) => {
     const json = await stage.call(await stage.bearer('alice', groups))
     if (json.error !== undefined) {
       assert.match(json.error.message, 'no AWS role is assigned to you')
@@ -109,12 +109,12 @@ test('the matching role with the lowest priority number is used, then the fallba
     }
     return (await stage.lastSigner())?.form['RoleArn']
   }
-  assert.is(await roleOf(['team-1', 'admins']), role('admin'))
-  assert.is(await roleOf(['team-1']), role('staff'))
-  assert.is(await roleOf('admins'), role('admin'))
-  assert.is(await roleOf(['equal']), role('first-of-equals'))
+  assert.is(await readRole(['team-1', 'admins']), role('admin'))
+  assert.is(await readRole(['team-1']), role('staff'))
+  assert.is(await readRole('admins'), role('admin'))
+  assert.is(await readRole(['equal']), role('first-of-equals'))
   for (const groups of [undefined, null, [], ['admin'], 'team-1', { admins: true }, [['admins']], 7])
-    assert.is(await roleOf(groups), undefined, JSON.stringify(groups))
+    assert.is(await readRole(groups), undefined, JSON.stringify(groups))
   assert.ok((await stage.call(await stage.bearer('alice', []), 'open_t')).result)
   await stage.close()
   const fallback = await startStage({
@@ -205,7 +205,7 @@ test('an STS that refuses, is down or answers nonsense affects its own backend a
   }
   const error = '<ErrorResponse><Error><Code>AccessDenied</Code><Message>inside</Message></Error></ErrorResponse>'
   assert.match(await outcome(403, error), 'AWS refused the role for your token')
-  const away = 'AWS STS does not answer as specified'
+  const unreachable = 'AWS STS does not answer as specified'
   const credentials = (...parts: string[]) =>
     `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>${parts.join('')}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`
   const key = '<AccessKeyId>ASIAX</AccessKeyId>'
@@ -225,15 +225,15 @@ test('an STS that refuses, is down or answers nonsense affects its own backend a
     '<a>'.repeat(20_000),
     `<a>${'x'.repeat(100_000)}</a>`,
   ])
-    assert.match(await outcome(200, body), away, body.slice(0, 80))
-  assert.match(await outcome(500, 'inside'), away)
-  assert.match(await outcome(302, ''), away)
+    assert.match(await outcome(200, body), unreachable, body.slice(0, 80))
+  assert.match(await outcome(500, 'inside'), unreachable)
+  assert.match(await outcome(302, ''), unreachable)
   assert.ok((await stage.call(await stage.bearer('alice', []), 'open_t')).result)
   assert.not.match(JSON.stringify([stage.gateway.lines, await stage.gateway.status()]), /inside/)
   assert.not.ok(stage.raw.calls('tools/call').some(({ headers }) => headers.authorization !== undefined))
   stage.sts.answer = good
   const again = await stage.bearer('user-1', [])
-  await eventually('it is here again', async () => (await stage.call(again)).result !== undefined)
+  await eventually('it is back', async () => (await stage.call(again)).result !== undefined)
   await stage.close()
 })
 

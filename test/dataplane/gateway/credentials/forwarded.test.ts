@@ -6,15 +6,15 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { buildExchangingBackend, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { buildExchanged, readSubject, respond } from '../../../support/network/token-endpoint.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const RESULT = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 
-const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>) =>
+const readOwner = ({ headers }: Pick<RawRequest, 'headers'>) =>
   /^Bearer of-(\w+)/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
 
 /** Shows each caller their own tool; a request without a credential gets 401. */
@@ -29,7 +29,7 @@ const startServer = (era: 'modern' | 'legacy', refuses: (request: RawRequest) =>
       }
       if (request.message.method !== 'tools/list') return false
       res.writeHead(200, { 'content-type': 'application/json' })
-      res.end(answer(request, `{"resultType":"complete","tools":[${tool(`t-${ownerOf(request)}`)}]}`))
+      res.end(answer(request, `{"resultType":"complete","tools":[${tool(`t-${readOwner(request)}`)}]}`))
       return true
     },
   })
@@ -42,14 +42,14 @@ const startProxy = (server: RawServer, headerNames = ['Authorization']) =>
 
 for (const era of ['modern', 'legacy'] as const)
   test(`exchanged tokens pass the proxy of a ${era} server, each with its own sessions and lists`, async () => {
-    const server = await startServer(era, (request) => ownerOf(request) === 'nobody' && request.method === 'POST')
+    const server = await startServer(era, (request) => readOwner(request) === 'nobody' && request.method === 'POST')
     const proxy = await startProxy(server)
-    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', proxy.url, endpoint)])
+    const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', proxy.url, endpoint)])
     gateway.endpoint.answer = ({ form }, response) =>
       respond(
         response,
         200,
-        exchanged(`of-${subjectOf(form['subject_token']) || 'gateway'}-${gateway.endpoint.requests.length}`),
+        buildExchanged(`of-${readSubject(form['subject_token']) || 'gateway'}-${gateway.endpoint.requests.length}`),
       )
     for (const user of ['alice', 'bob']) {
       const headers = await gateway.bearer(user)
@@ -64,7 +64,7 @@ for (const era of ['modern', 'legacy'] as const)
           [`api_t-${user}`],
         )
         assert.ok((await ask('tools/call', { name: `api_t-${user}`, arguments: {} })).json.result)
-        assert.is(ownerOf(server.calls('tools/call').at(-1) as RawRequest), user)
+        assert.is(readOwner(server.calls('tools/call').at(-1) as RawRequest), user)
       }
     }
     for (const { headers } of server.seen)
@@ -72,7 +72,7 @@ for (const era of ['modern', 'legacy'] as const)
     const sessions = new Map<unknown, Set<string>>()
     for (const request of server.seen) {
       const id = request.headers['mcp-session-id']
-      if (id !== undefined) sessions.set(id, (sessions.get(id) ?? new Set()).add(ownerOf(request)))
+      if (id !== undefined) sessions.set(id, (sessions.get(id) ?? new Set()).add(readOwner(request)))
     }
     for (const owners of sessions.values()) assert.is(owners.size, 1)
     await Promise.all([gateway.close(), proxy.close()])
@@ -111,9 +111,9 @@ test('if a server refuses a credential, the caller who sent it gets the refusal,
     const refused = new Set<string | undefined>()
     const server = await startServer(era, ({ headers }) => refused.has(headers.authorization))
     const proxy = await startProxy(server)
-    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', proxy.url, endpoint)])
+    const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', proxy.url, endpoint)])
     gateway.endpoint.answer = (_request, response) =>
-      respond(response, 200, exchanged(`of-alice-${gateway.endpoint.requests.length}`))
+      respond(response, 200, buildExchanged(`of-alice-${gateway.endpoint.requests.length}`))
     const headers = await gateway.bearer('alice')
     const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t-alice', arguments: {} }, headers)
     assert.ok((await call()).json.result)

@@ -7,7 +7,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
-import { AUDIENCE, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import {
+  AUDIENCE,
+  buildExchangingBackend,
+  startExchangingGateway,
+} from '../../../support/gateway/exchanging-gateway.ts'
 import {
   BASE_HEADERS,
   modern,
@@ -19,8 +23,8 @@ import {
 } from '../../../support/gateway/post.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
-import { claimsOf, exchanged, respond } from '../../../support/network/token-endpoint.ts'
-import { randomOf } from '../../../support/random.ts'
+import { buildExchanged, decodeClaims, respond } from '../../../support/network/token-endpoint.ts'
+import { createRandom } from '../../../support/random.ts'
 import { startPersonalServer } from '../../../support/servers/personal-server.ts'
 
 const SEED = Number(process.env['ISOLATION_SEED'] ?? 15)
@@ -31,8 +35,8 @@ const WORKERS = 16
 /** The time for which one issuer's callers are accepted. */
 const TERM_MS = 1_200
 
-const random = randomOf(SEED)
-const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
+const random = createRandom(SEED)
+const pickOne = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
 
 type Label = 'a' | 'b'
 
@@ -46,8 +50,8 @@ interface User {
 const faults: string[] = []
 const issuers = new Map<Label, IdentityProvider>()
 for (const label of ['a', 'b'] as const) issuers.set(label, await startIdentityProvider())
-const urlOf = (label: Label) => (issuers.get(label) as IdentityProvider).issuer
-const labelOf = (issuer: unknown): string => [...issuers].find(([, idp]) => idp.issuer === issuer)?.[0] ?? 'unknown'
+const readUrl = (label: Label) => (issuers.get(label) as IdentityProvider).issuer
+const findLabel = (issuer: unknown): string => [...issuers].find(([, idp]) => idp.issuer === issuer)?.[0] ?? 'unknown'
 
 const users = [...issuers.keys()].flatMap((issuer) =>
   Array.from({ length: SUBJECTS }, (_, index) => ({ issuer, subject: `user${index}`, name: `${issuer}_user${index}` })),
@@ -60,26 +64,26 @@ const ownSecret = { clientSecretFile: undefined as never, clientId: undefined as
 const authz = {
   policies: [
     'permit(principal, action, resource);',
-    `forbid(principal, action, resource == Tool::"m_common") when { principal.claim_iss == "${urlOf('b')}" };`,
-    `forbid(principal, action, resource == Prompt::"m_common") when { principal.claim_iss == "${urlOf('a')}" };`,
+    `forbid(principal, action, resource == Tool::"m_common") when { principal.claim_iss == "${readUrl('b')}" };`,
+    `forbid(principal, action, resource == Prompt::"m_common") when { principal.claim_iss == "${readUrl('a')}" };`,
   ],
 }
-const configOf = (issuer: Label) => ({
-  incomingAuth: { type: 'oidc' as const, oidc: { issuer: urlOf(issuer), audience: AUDIENCE } },
+const buildConfig = (issuer: Label) => ({
+  incomingAuth: { type: 'oidc' as const, oidc: { issuer: readUrl(issuer), audience: AUDIENCE } },
   authz,
 })
-const backendsOf = (endpoint: Parameters<typeof exchanging>[2]) => [
-  exchanging('m', modernServer.url, endpoint, ownSecret),
-  exchanging('l', legacyServer.url, endpoint, ownSecret),
+const buildBackends = (endpoint: Parameters<typeof buildExchangingBackend>[2]) => [
+  buildExchangingBackend('m', modernServer.url, endpoint, ownSecret),
+  buildExchangingBackend('l', legacyServer.url, endpoint, ownSecret),
 ]
-const gateway = await startExchangingGateway(backendsOf, configOf('a'))
+const gateway = await startExchangingGateway(buildBackends, buildConfig('a'))
 gateway.endpoint.answer = async ({ form }, response) => {
   await new Promise((resolve) => setTimeout(resolve, random() * 20))
-  const { iss, sub } = claimsOf(form['subject_token'])
+  const { iss, sub } = decodeClaims(form['subject_token'])
   // Some expire soon, so that they are exchanged again between the calls.
   const life = random() < 0.3 ? 61 : 600
-  const token = `of-${labelOf(iss)}_${sub}-for-${form['audience']}`
-  respond(response, 200, exchanged(token, { expires_in: life }))
+  const token = `of-${findLabel(iss)}_${sub}-for-${form['audience']}`
+  respond(response, 200, buildExchanged(token, { expires_in: life }))
 }
 
 test.after(async () => {
@@ -95,7 +99,7 @@ async function changeIssuer(): Promise<void> {
   terms++
   const { config } = await gateway.status()
   const next = inForce === 'a' ? 'b' : 'a'
-  await gateway.configure({ ...configOf(next), backends: backendsOf(gateway.endpoint) })
+  await gateway.configure({ ...buildConfig(next), backends: buildBackends(gateway.endpoint) })
   await eventually('the other issuer is in force', async () => (await gateway.status()).config !== config)
   inForce = next
   terms++
@@ -122,7 +126,7 @@ interface Client {
   readonly isLegacy: boolean
 }
 
-async function clientOf(user: User): Promise<Client> {
+async function openClient(user: User): Promise<Client> {
   const own = await bearer(user)
   if (random() < 0.6) return { user, headers: own, isLegacy: false }
   const headers = await openSession(gateway.url, own)
@@ -136,24 +140,24 @@ const ask = ({ headers, isLegacy }: Client, method: string, params: Record<strin
     : postModern(gateway.url, method, params, headers)
 
 /** The user's issuer is not in force. */
-class Refused extends Error {}
+class UnexpectedAnswer extends Error {}
 
 /** Sends a request and checks that `said` finds the user's name in the result. */
 async function use(
   client: Client,
   method: string,
   params: Record<string, unknown>,
-  said: (result: RpcResult) => unknown,
+  readCaller: (result: RpcResult) => unknown,
 ) {
   const { name } = client.user
   const { json, status } = await ask(client, method, params)
-  if (status === 401) throw new Refused()
-  if (json?.result === undefined || said(json.result) !== name)
+  if (status === 401) throw new UnexpectedAnswer()
+  if (json?.result === undefined || readCaller(json.result) !== name)
     faults.push(`${name} did ${method} ${JSON.stringify(params)} and got ${status} ${JSON.stringify(json)}`)
   count(method)
 }
 
-const listsOf = ({ name, issuer }: User): Readonly<Record<string, readonly [string, string]>> => ({
+const buildLists = ({ name, issuer }: User): Readonly<Record<string, readonly [string, string]>> => ({
   'tools/list': ['tools', [`l_t-${name}`, 'l_common', `m_t-${name}`, ...(issuer === 'a' ? ['m_common'] : [])].join()],
   'prompts/list': [
     'prompts',
@@ -163,17 +167,17 @@ const listsOf = ({ name, issuer }: User): Readonly<Record<string, readonly [stri
 })
 
 async function list(client: Client): Promise<void> {
-  const [method, [member, expected]] = oneOf(Object.entries(listsOf(client.user)))
+  const [method, [member, expected]] = pickOne(Object.entries(buildLists(client.user)))
   await use(client, method, {}, (result) => {
     const names = (result[member] as { name: string }[]).map(({ name }) => name)
     return names.sort().join() === expected.split(',').sort().join() ? client.user.name : names
   })
 }
 
-const textOf = (result: RpcResult) => result.content[0].text
+const readText = (result: RpcResult) => result.content[0].text
 
 const call = (client: Client, tool: string) =>
-  use(client, 'tools/call', { name: tool, arguments: { who: client.user.name } }, textOf)
+  use(client, 'tools/call', { name: tool, arguments: { who: client.user.name } }, readText)
 const get = (client: Client, name: string) =>
   use(client, 'prompts/get', { name }, ({ messages }) => messages[0].content.text)
 const read = (client: Client, uri: string) => use(client, 'resources/read', { uri }, ({ contents }) => contents[0].text)
@@ -181,10 +185,10 @@ const read = (client: Client, uri: string) => use(client, 'resources/read', { ur
 /** The clients' actions; each number is the upper end of its share. */
 const acts: readonly (readonly [share: number, act: (client: Client) => Promise<void>])[] = [
   [0.3, list],
-  [0.65, (client) => call(client, `${oneOf(['m', 'l'])}_t-${client.user.name}`)],
+  [0.65, (client) => call(client, `${pickOne(['m', 'l'])}_t-${client.user.name}`)],
   [0.7, (client) => call(client, 'l_common')],
-  [0.8, (client) => get(client, oneOf([`m_p-${client.user.name}`, 'l_common']))],
-  [0.9, (client) => read(client, oneOf([`m://${client.user.name}`, 'l://common']))],
+  [0.8, (client) => get(client, pickOne([`m_p-${client.user.name}`, 'l_common']))],
+  [0.9, (client) => read(client, pickOne([`m://${client.user.name}`, 'l://common']))],
   [0.94, stream],
   [1, steal],
 ]
@@ -192,9 +196,9 @@ const acts: readonly (readonly [share: number, act: (client: Client) => Promise<
 /** Listens to several resources, reads one's own, and checks that only that one is reported. */
 async function stream(client: Client): Promise<void> {
   const { user, headers, isLegacy } = client
-  const backend = oneOf(['m', 'l'])
+  const backend = pickOne(['m', 'l'])
   const own = `${backend}://${user.name}`
-  const stranger = `${backend}://${oneOf(users).name}`
+  const stranger = `${backend}://${pickOne(users).name}`
   const open = (): Promise<EventReader> => {
     if (isLegacy) return EventReader.listen(gateway.url, headers)
     const request = modern('subscriptions/listen', { notifications: { resourceSubscriptions: [own, stranger] } })
@@ -204,7 +208,7 @@ async function stream(client: Client): Promise<void> {
   if (isLegacy) await ask(client, 'resources/subscribe', { uri: own })
   const reader = await open()
   try {
-    if (reader.status === 401) throw new Refused()
+    if (reader.status === 401) throw new UnexpectedAnswer()
     const hasUpdate = () => reader.messages.some(({ method }) => method === 'notifications/resources/updated')
     for (let turn = 0; turn < 5 && !hasUpdate(); turn++) {
       await read(client, own)
@@ -221,7 +225,7 @@ async function stream(client: Client): Promise<void> {
 /** Tries items of another user, or of the other issuer alone; all must be refused. */
 async function steal(client: Client): Promise<void> {
   const { user, headers } = client
-  const other = oneOf(users)
+  const other = pickOne(users)
   if (other === user) return
   const forbidden = user.issuer === 'b' ? 'm_common' : `m_t-${other.name}`
   const session = sessions.get(other)
@@ -234,8 +238,8 @@ async function steal(client: Client): Promise<void> {
       ? []
       : [() => post(gateway.url, rpc('tools/list'), { ...session, authorization: headers['authorization'] ?? '' })]),
   ]
-  const { status, text } = await oneOf(tries)()
-  if (status === 401) throw new Refused()
+  const { status, text } = await pickOne(tries)()
+  if (status === 401) throw new UnexpectedAnswer()
   if (status !== 403 && status !== 404) faults.push(`${user.name} took what is ${other.name}’s: ${status} ${text}`)
   count('theft')
 }
@@ -249,25 +253,25 @@ const LEAST = {
   'resources/read': 20,
   theft: 8,
 }
-const streamed = (era: string) => [...done.keys()].some((what) => what.startsWith(`${era} stream`))
+const hasStreamed = (era: string) => [...done.keys()].some((what) => what.startsWith(`${era} stream`))
 const isEnough = () =>
   terms >= 6 &&
   Object.entries(LEAST).every(([what, times]) => (done.get(what) ?? 0) >= times) &&
-  ['modern', 'legacy'].every(streamed)
+  ['modern', 'legacy'].every(hasStreamed)
 
 const until = performance.now() + SECONDS * 1_000
-const goesOn = () => faults.length === 0 && (performance.now() < until || !isEnough())
+const isRunning = () => faults.length === 0 && (performance.now() < until || !isEnough())
 
 async function worker(): Promise<void> {
-  while (goesOn()) {
+  while (isRunning()) {
     const term = terms
-    const user = oneOf(users.filter(({ issuer }) => issuer === inForce))
+    const user = pickOne(users.filter(({ issuer }) => issuer === inForce))
     try {
-      const client = await clientOf(user)
+      const client = await openClient(user)
       const share = random()
       await acts.find(([most]) => share < most)?.[1](client)
     } catch (error) {
-      const isRefused = error instanceof Refused || /no session: 401/.test(String(error))
+      const isRefused = error instanceof UnexpectedAnswer || /no session: 401/.test(String(error))
       if (!isRefused || (term === terms && terms % 2 === 0)) faults.push(`${user.name}: ${error}`)
     }
   }
@@ -275,7 +279,7 @@ async function worker(): Promise<void> {
 
 test(`${users.length} users do things at random for ${SECONDS} s (seed ${SEED}), and none meets another`, async () => {
   const working = Promise.all(Array.from({ length: WORKERS }, worker))
-  while (goesOn()) {
+  while (isRunning()) {
     await new Promise((resolve) => setTimeout(resolve, TERM_MS))
     await changeIssuer()
   }

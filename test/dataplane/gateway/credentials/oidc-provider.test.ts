@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type OidcProvider, startOidcProvider } from '../../../support/identity/oidc-provider.ts'
@@ -21,14 +21,14 @@ let servers: readonly VerifyingServer[]
 test.before(async () => {
   provider = await startOidcProvider({ formatOf: () => 'jwt', scopes: ['tools:call', SCOPE] })
   const { issuer, tokenUrl, client } = provider
-  const audienceOf = (era: string) => `https://${era}.example/mcp`
+  const buildAudience = (era: string) => `https://${era}.example/mcp`
   const jwksUrl = `${issuer}/jwks`
   servers = await Promise.all(
-    eras.map((era) => startVerifyingServer({ era, issuer, jwksUrl, audience: audienceOf(era) })),
+    eras.map((era) => startVerifyingServer({ era, issuer, jwksUrl, audience: buildAudience(era) })),
   )
   const credentialFor = (era: string, clientSecretFile: string) => ({
     type: 'tokenExchange' as const,
-    tokenExchange: { tokenUrl, audience: audienceOf(era), scopes: [SCOPE], clientId: client.id, clientSecretFile },
+    tokenExchange: { tokenUrl, audience: buildAudience(era), scopes: [SCOPE], clientId: client.id, clientSecretFile },
   })
   const [first] = servers as [VerifyingServer]
   gateway = await startGateway(
@@ -70,7 +70,7 @@ for (const mode of eras)
     )
     for (const [index, { client }] of clients.entries())
       for (const era of eras)
-        assert.is(textOf(await client.callTool({ name: `${era}_t`, arguments: {} })), users[index], `${era} backend`)
+        assert.is(readText(await client.callTool({ name: `${era}_t`, arguments: {} })), users[index], `${era} backend`)
     for (const { client } of clients) await client.close()
   })
 
@@ -90,7 +90,7 @@ test('no backend sees a caller’s token', async () => {
     }
 })
 
-test('if a token is for another server, or the gateway’s client is refused, the caller is told the backend and no more', async () => {
+test('if a token is for another server, or the gateway’s client is refused, the error names only the backend', async () => {
   const headers = await bearer('alice')
   const { json } = await postModern(gateway.url, 'tools/list', {}, headers)
   const names = json.result.tools.map(({ name }: { name: string }) => name)

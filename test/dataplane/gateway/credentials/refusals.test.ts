@@ -2,8 +2,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
+  buildExchangingBackend,
   type ExchangingGateway,
-  exchanging,
   startExchangingGateway,
 } from '../../../support/gateway/exchanging-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -11,25 +11,25 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 
 const CALLS = 20
 
-const exchangesOf = ({ endpoint }: ExchangingGateway) =>
+const listExchanges = ({ endpoint }: ExchangingGateway) =>
   endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined).length
 
 /** Starts a caller whose backend holds refusals back until `let` is called, and then sends them one after the other. */
 async function startStage(era: 'modern' | 'legacy') {
-  let refused: (authorization: string) => boolean = () => false
-  const held: (() => void)[] = []
-  let arrived: () => void = () => undefined
+  let isRefused: (authorization: string) => boolean = () => false
+  const pending: (() => void)[] = []
+  let noteArrival: () => void = () => undefined
   const raw = await startRawServer({
     era,
     call: (request) => answer(request, OK_RESULT),
     before: ({ headers, message }, res) => {
-      if (message.method !== 'tools/call' || !refused(headers.authorization ?? '')) return false
-      held.push(() => res.writeHead(401).end())
-      arrived()
+      if (message.method !== 'tools/call' || !isRefused(headers.authorization ?? '')) return false
+      pending.push(() => res.writeHead(401).end())
+      noteArrival()
       return true
     },
   })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')
   const session = era === 'legacy' ? await openSession(gateway.url, headers) : undefined
   const call = () =>
@@ -38,18 +38,18 @@ async function startStage(era: 'modern' | 'legacy') {
       : post(gateway.url, rpc('tools/call', { name: 'api_t' }), session)
   return {
     call,
-    exchanges: () => exchangesOf(gateway),
+    exchanges: () => listExchanges(gateway),
     calls: () => raw.calls('tools/call'),
-    refuse: (which: typeof refused) => {
-      refused = which
+    refuse: (which: typeof isRefused) => {
+      isRefused = which
     },
     /** Resolves when this many refusals are held back. */
     holds: (count: number) =>
       new Promise<void>((resolve) => {
-        arrived = () => held.length >= count && resolve()
-        arrived()
+        noteArrival = () => pending.length >= count && resolve()
+        noteArrival()
       }),
-    release: () => held.shift()?.(),
+    release: () => pending.shift()?.(),
     async close() {
       await gateway.close()
       await raw.close()

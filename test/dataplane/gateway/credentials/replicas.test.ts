@@ -7,16 +7,16 @@ import * as assert from 'uvu/assert'
 import type { AuthzConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
-import { AUDIENCE, exchanging } from '../../../support/gateway/exchanging-gateway.ts'
+import { AUDIENCE, buildExchangingBackend } from '../../../support/gateway/exchanging-gateway.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import {
-  exchanged,
+  buildExchanged,
+  readSubject,
   respond,
   startTokenEndpoint,
-  subjectOf,
   type TestTokenEndpoint,
 } from '../../../support/network/token-endpoint.ts'
 import { type PersonalServer, startPersonalServer } from '../../../support/servers/personal-server.ts'
@@ -33,7 +33,7 @@ test.before(async () => {
   idp = await startIdentityProvider()
   endpoint = await startTokenEndpoint()
   endpoint.answer = ({ form }, response) => {
-    respond(response, 200, exchanged(`of-${subjectOf(form['subject_token'])}-for-${form['audience']}`))
+    respond(response, 200, buildExchanged(`of-${readSubject(form['subject_token'])}-for-${form['audience']}`))
   }
   servers = await Promise.all(eras.map((era) => startPersonalServer({ name: era, era, faults })))
 })
@@ -55,7 +55,7 @@ async function twoReplicas(): Promise<readonly [GatewayUnderTest, GatewayUnderTe
     incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE } },
     authz: ALL,
     backends: eras.map((era, index) =>
-      exchanging(era, (servers[index] as PersonalServer).url, endpoint, {
+      buildExchangingBackend(era, (servers[index] as PersonalServer).url, endpoint, {
         clientId: undefined as never,
         clientSecretFile: undefined as never,
       }),
@@ -87,7 +87,7 @@ test('another replica continues for the same user, in the same session with the 
   for (const era of eras)
     assert.is((await post(two.url, call('alice', era), renewed)).json.result.content[0].text, 'alice')
   const exchanges = endpoint.requests.map(({ form }) => form['subject_token'])
-  assert.equal([...new Set(exchanges)], [renewed.authorization.slice('Bearer '.length)], 'of the token that came here')
+  assert.equal([...new Set(exchanges)], [renewed.authorization.slice('Bearer '.length)], 'the caller of this token')
   const used = servers[1]?.calls('tools/call').map(({ headers }) => headers['mcp-session-id'])
   assert.is(new Set(used).size, 1)
   await one.close()
@@ -122,17 +122,17 @@ test('a replica that continues a session judges by its own policies and the requ
   const namesAt = async (url: string, headers: Record<string, string>) =>
     (await post(url, rpc('tools/list'), headers)).json.result.tools.map(({ name }: { name: string }) => name).join()
   const all = 'legacy_common,legacy_t-alice,modern_common,modern_t-alice'
-  const sorted = (names: string) => names.split(',').sort().join()
-  assert.is(sorted(await namesAt(one.url, session)), all)
+  const sortNames = (names: string) => names.split(',').sort().join()
+  assert.is(sortNames(await namesAt(one.url, session)), all)
   const lesser = { ...session, ...(await bearer('alice', 1)) }
   assert.is((await post(two.url, call('alice', 'modern'), lesser)).status, 403)
-  assert.is(sorted(await namesAt(two.url, lesser)), 'legacy_common,legacy_t-alice')
+  assert.is(sortNames(await namesAt(two.url, lesser)), 'legacy_common,legacy_t-alice')
   assert.is((await post(two.url, call('alice', 'modern'), session)).status, 200)
   const { config: before } = await two.status()
   await two.configure({ ...config, authz: { policies: ['permit(principal, action, resource in Backend::"modern");'] } })
   await eventually('other policies', async () => (await two.status()).config !== before)
   assert.is((await post(two.url, call('alice', 'legacy'), session)).status, 403)
-  assert.is(sorted(await namesAt(two.url, session)), 'modern_common,modern_t-alice')
+  assert.is(sortNames(await namesAt(two.url, session)), 'modern_common,modern_t-alice')
   assert.is((await post(one.url, call('alice', 'legacy'), session)).status, 200)
 })
 
@@ -147,13 +147,13 @@ test('a stream that another replica continues has only the user’s own messages
     assert.is((await post(url, rpc('resources/subscribe', { uri: `legacy://${user}` }), headers)).status, 200)
   const alice = (await EventReader.listen(two.url, { ...session, ...(await bearer('alice')) })).leftBy(cleanups)
   const bob = (await EventReader.listen(one.url, { ...other, ...(await bearer('bob')) })).leftBy(cleanups)
-  const urisOf = ({ messages }: EventReader) => [...new Set(messages.flatMap(({ params }) => params?.uri ?? []))]
-  await eventually('both hear', () => {
+  const listUris = ({ messages }: EventReader) => [...new Set(messages.flatMap(({ params }) => params?.uri ?? []))]
+  await eventually('both are notified', () => {
     for (const user of ['alice', 'bob']) servers[1]?.notify(user, `legacy://${user}`)
-    return urisOf(alice).length > 0 && urisOf(bob).length > 0
+    return listUris(alice).length > 0 && listUris(bob).length > 0
   })
-  assert.equal(urisOf(alice), ['legacy://alice'])
-  assert.equal(urisOf(bob), ['legacy://bob'])
+  assert.equal(listUris(alice), ['legacy://alice'])
+  assert.equal(listUris(bob), ['legacy://bob'])
 })
 
 test.run()

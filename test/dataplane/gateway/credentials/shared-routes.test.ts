@@ -5,37 +5,37 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { buildExchangingBackend, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
-import { randomOf } from '../../../support/random.ts'
+import { buildExchanged, readSubject, respond } from '../../../support/network/token-endpoint.ts'
+import { createRandom } from '../../../support/random.ts'
 import { answer, type RawRequest, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-const random = randomOf(Number(process.env['ISOLATION_SEED'] ?? 15))
-const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
+const random = createRandom(Number(process.env['ISOLATION_SEED'] ?? 15))
+const pickOne = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
 
 const USERS = Array.from({ length: 12 }, (_, index) => `user${index}`)
 const WORKERS = 6
 const CALLS = 100
 
-const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
+const readOwner = ({ headers }: Pick<RawRequest, 'headers'>): string =>
   /^Bearer of-(\w+)$/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
 
-test('each call carries its caller’s own credential, whoever shares the route', async () => {
+test('each call carries its caller’s own credential, also on a shared route', async () => {
   /** The users who currently see one more tool. */
   const favoured = new Set<string>()
   const faults: string[] = []
   const server = await startRawServer({
     era: 'modern',
     call(request) {
-      const owner = ownerOf(request)
+      const owner = readOwner(request)
       const { name } = request.message.params as { name: string }
       if (name.startsWith('of-') && name !== `of-${owner}`) faults.push(`${owner} calls ${name}`)
       return answer(request, `{"resultType":"complete","content":[{"type":"text","text":"${owner}"}]}`)
     },
     before(request, res) {
       if (request.message.method !== 'tools/list') return false
-      const owner = ownerOf(request)
+      const owner = readOwner(request)
       const tools = [tool('common'), ...(favoured.has(owner) ? [tool(`of-${owner}`)] : [])]
       res.writeHead(200, { 'content-type': 'application/json' })
       res.end(answer(request, `{"resultType":"complete","tools":[${tools.join(',')}]}`))
@@ -43,11 +43,11 @@ test('each call carries its caller’s own credential, whoever shares the route'
     },
   })
   const gateway = await startExchangingGateway(
-    (endpoint) => ['a', 'b'].map((name) => exchanging(name, server.url, endpoint)),
+    (endpoint) => ['a', 'b'].map((name) => buildExchangingBackend(name, server.url, endpoint)),
     { failureHandling: { healthCheckInterval: '6s', healthCheckTimeout: '5900ms' } },
   )
   gateway.endpoint.answer = ({ form }, response) =>
-    respond(response, 200, exchanged(`of-${subjectOf(form['subject_token']) || 'gateway'}`))
+    respond(response, 200, buildExchanged(`of-${readSubject(form['subject_token']) || 'gateway'}`))
   const namesFor = async (user: string): Promise<readonly string[]> => {
     const { json } = await postModern(gateway.url, 'tools/list', {}, await gateway.bearer(user))
     return json.result.tools.map(({ name }: { name: string }) => name)
@@ -56,16 +56,16 @@ test('each call carries its caller’s own credential, whoever shares the route'
     const { json } = await postModern(gateway.url, 'tools/call', { name, arguments: {} }, await gateway.bearer(user))
     return json
   }
-  async function work(): Promise<void> {
+  async function runWorker(): Promise<void> {
     for (let left = CALLS; left > 0; left--) {
-      const user = oneOf(USERS)
+      const user = pickOne(USERS)
       if (random() < 0.1) favoured[favoured.has(user) ? 'delete' : 'add'](user)
       if (random() < 0.2) {
         const names = await namesFor(user)
         const foreign = names.filter((name) => !name.endsWith('_common') && !name.endsWith(`_of-${user}`))
         if (foreign.length > 0) faults.push(`${user} sees ${foreign.join()}`)
       } else {
-        const name = `${oneOf(['a', 'b'])}_${oneOf(['common', `of-${user}`])}`
+        const name = `${pickOne(['a', 'b'])}_${pickOne(['common', `of-${user}`])}`
         const { result } = await call(user, name)
         // The user's own tool may currently be missing.
         if (result === undefined ? name.endsWith('_common') : result.content[0].text !== user)
@@ -74,7 +74,7 @@ test('each call carries its caller’s own credential, whoever shares the route'
     }
   }
   try {
-    await Promise.all(Array.from({ length: WORKERS }, work))
+    await Promise.all(Array.from({ length: WORKERS }, runWorker))
     assert.equal(faults, [])
     favoured.clear()
     favoured.add('user0')

@@ -4,12 +4,12 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import {
+  buildExchangingBackend,
   type ExchangingGateway,
-  exchanging,
   startExchangingGateway,
 } from '../../../support/gateway/exchanging-gateway.ts'
 import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { buildExchanged, readSubject, respond } from '../../../support/network/token-endpoint.ts'
 import { type PersonalServer, startPersonalServer } from '../../../support/servers/personal-server.ts'
 
 const eras = ['modern', 'legacy'] as const
@@ -21,11 +21,14 @@ test.after.each(async () => {
 })
 
 /** Starts a client of Alice that watches her resource; tokens live for this many seconds. */
-async function listening(client: Era, backend: Era, life: number) {
+async function startListening(client: Era, backend: Era, life: number) {
   const faults: string[] = []
   const server = await startPersonalServer({ name: 'own', era: backend, faults })
   const gateway = await startExchangingGateway((endpoint) => [
-    exchanging('own', server.url, endpoint, { clientId: undefined as never, clientSecretFile: undefined as never }),
+    buildExchangingBackend('own', server.url, endpoint, {
+      clientId: undefined as never,
+      clientSecretFile: undefined as never,
+    }),
   ])
   cleanups.push(
     () => server.close(),
@@ -34,18 +37,18 @@ async function listening(client: Era, backend: Era, life: number) {
   )
   const setting = { life }
   gateway.endpoint.answer = ({ form }, response) => {
-    const token = `of-${subjectOf(form['subject_token'])}-for-own_${gateway.endpoint.requests.length}`
-    respond(response, 200, exchanged(token, { expires_in: setting.life }))
+    const token = `of-${readSubject(form['subject_token'])}-for-own_${gateway.endpoint.requests.length}`
+    respond(response, 200, buildExchanged(token, { expires_in: setting.life }))
   }
   const reader = (await listen(client, gateway)).leftBy(cleanups)
-  const heard = () => reader.messages.filter(({ params }) => params?.uri === 'own://alice').length
+  const countUpdates = () => reader.messages.filter(({ params }) => params?.uri === 'own://alice').length
   /** Waits for an update that was sent after the call. */
-  const hears = async () => {
-    const before = heard()
-    await eventually('an update', () => server.notify('alice', 'own://alice') > 0 && heard() > before)
+  const waitForUpdate = async () => {
+    const before = countUpdates()
+    await eventually('an update', () => server.notify('alice', 'own://alice') > 0 && countUpdates() > before)
   }
-  await hears()
-  return { server, gateway, setting, hears }
+  await waitForUpdate()
+  return { server, gateway, setting, hears: waitForUpdate }
 }
 
 async function listen(client: Era, gateway: ExchangingGateway): Promise<EventReader> {
@@ -66,7 +69,7 @@ const lastCredential = ({ seen }: PersonalServer) => seen.at(-1)?.headers.author
 for (const client of eras)
   for (const backend of eras) {
     test(`${client} client, ${backend} backend: a stream that ends after its credential expired reopens with a new one`, async () => {
-      const { server, gateway, setting, hears } = await listening(client, backend, 1)
+      const { server, gateway, setting, hears } = await startListening(client, backend, 1)
       const exchanges = gateway.endpoint.requests.length
       setting.life = 600
       await new Promise((resolve) => setTimeout(resolve, 1_100))
@@ -76,7 +79,7 @@ for (const client of eras)
     })
 
     test(`${client} client, ${backend} backend: a refused stream reopens once with a new credential`, async () => {
-      const { server, gateway, hears } = await listening(client, backend, 600)
+      const { server, gateway, hears } = await startListening(client, backend, 600)
       const exchanges = gateway.endpoint.requests.length
       const used = new Set(server.seen.map(({ headers }) => headers.authorization ?? ''))
       for (const credential of used) server.revoked.add(credential)
@@ -88,7 +91,7 @@ for (const client of eras)
   }
 
 test('a stream whose credential is unavailable opens once there is one', async () => {
-  const { server, gateway, setting, hears } = await listening('legacy', 'legacy', 1)
+  const { server, gateway, setting, hears } = await startListening('legacy', 'legacy', 1)
   const { answer } = gateway.endpoint
   let refusals = 0
   gateway.endpoint.answer = (_request, response) => {

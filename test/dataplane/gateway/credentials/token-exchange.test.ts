@@ -1,17 +1,22 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
-import { AUDIENCE, CLIENT, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
+import {
+  AUDIENCE,
+  buildExchangingBackend,
+  CLIENT,
+  startExchangingGateway,
+} from '../../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { claimsOf, exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { buildExchanged, decodeClaims, readSubject, respond } from '../../../support/network/token-endpoint.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
   test(`a ${era} backend gets the exchanged token and never the caller’s`, async () => {
     const result = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
     const raw = await startRawServer({ era, call: (request) => answer(request, result) })
-    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+    const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
     const headers = await gateway.bearer('alice')
     for (const mode of ['modern', 'legacy'] as const) {
       const { client } = await connect(gateway.url, mode, { headers })
@@ -19,11 +24,11 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
         (await client.listTools()).tools.map(({ name }) => name),
         ['api_t'],
       )
-      assert.is(textOf(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
+      assert.is(readText(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
       await client.close()
     }
     const { client } = await connectV1(gateway.url, { headers })
-    assert.is(textOf(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
+    assert.is(readText(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
     await client.close()
     const token = headers.authorization.slice('Bearer '.length)
     for (const { headers: sent, body } of raw.seen) {
@@ -32,7 +37,7 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
     }
     for (const { headers: sent } of raw.calls('tools/list')) assert.match(sent.authorization ?? '', /for-alice-at-api/)
     const exchanges = gateway.endpoint.requests.filter(({ form }) => form['grant_type']?.endsWith('token-exchange'))
-    assert.is(exchanges.length, 1, 'it is kept for the next calls')
+    assert.is(exchanges.length, 1, 'it is cached for the next calls')
     assert.is(exchanges[0]?.form['subject_token'], token)
     assert.not.ok(JSON.stringify([gateway.lines, await gateway.status()]).includes(token))
     assert.not.match(JSON.stringify([gateway.lines, await gateway.status()]), /for-alice|p%ss/)
@@ -44,8 +49,8 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
 test('the form of the exchange, and the client’s authentication', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [
-    exchanging('api', raw.url, endpoint, { scopes: ['read', 'write'], subjectTokenType: 'jwt' }),
-    exchanging('long', raw.url, endpoint, {
+    buildExchangingBackend('api', raw.url, endpoint, { scopes: ['read', 'write'], subjectTokenType: 'jwt' }),
+    buildExchangingBackend('long', raw.url, endpoint, {
       subjectTokenType: 'urn:ietf:params:oauth:token-type:id_token',
       headerName: 'X-Upstream-Token',
     }),
@@ -56,9 +61,9 @@ test('the form of the exchange, and the client’s authentication', async () => 
   const seen = raw.calls('tools/call').at(-1)?.headers
   assert.match(String(seen?.['x-upstream-token']), /^Bearer for-alice-at-long/)
   assert.is(seen?.authorization, undefined)
-  const of = (audience: string) =>
+  const findRequest = (audience: string) =>
     gateway.endpoint.requests.find(({ form }) => form['audience'] === audience && form['subject_token'] !== undefined)
-  assert.equal(of('api')?.form, {
+  assert.equal(findRequest('api')?.form, {
     grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
     requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
     subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
@@ -66,7 +71,7 @@ test('the form of the exchange, and the client’s authentication', async () => 
     audience: 'api',
     scope: 'read write',
   })
-  assert.is(of('long')?.form['subject_token_type'], 'urn:ietf:params:oauth:token-type:id_token')
+  assert.is(findRequest('long')?.form['subject_token_type'], 'urn:ietf:params:oauth:token-type:id_token')
   const encoded = [CLIENT.id, CLIENT.secret].map((part) => encodeURIComponent(part).replaceAll('%20', '+')).join(':')
   for (const { headers: sent } of gateway.endpoint.requests)
     assert.is(sent.authorization, `Basic ${Buffer.from(encoded).toString('base64')}`)
@@ -85,8 +90,8 @@ test('the gateway’s probes carry its own credential, and a backend that asks f
     },
   })
   const gateway = await startExchangingGateway((endpoint) => [
-    exchanging('own', raw.url, endpoint),
-    { ...exchanging('bare', raw.url, endpoint), credential: withoutClient(endpoint.url) },
+    buildExchangingBackend('own', raw.url, endpoint),
+    { ...buildExchangingBackend('bare', raw.url, endpoint), credential: withoutClient(endpoint.url) },
   ])
   await eventually('the probes', async () =>
     (await gateway.status()).backends.every(({ health, latencyMs }) => health === 'healthy' && latencyMs !== null),
@@ -113,13 +118,13 @@ const withoutClient = (tokenUrl: string) => ({ type: 'tokenExchange' as const, t
 
 test('a token is kept until a minute before its expiry, and obtained once at a time', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')
   const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
   let life = 65
   gateway.endpoint.answer = async ({ form }, response) => {
     await new Promise((resolve) => setTimeout(resolve, 50))
-    respond(response, 200, exchanged(`t${form['subject_token'] === undefined ? 'own' : ''}`, { expires_in: life }))
+    respond(response, 200, buildExchanged(`t${form['subject_token'] === undefined ? 'own' : ''}`, { expires_in: life }))
   }
   const exchanges = () => gateway.endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined).length
   await Promise.all(Array.from({ length: 20 }, call))
@@ -142,18 +147,18 @@ test('a token is kept until a minute before its expiry, and obtained once at a t
 
 test('a lifetime that is written as text counts', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
   let life = '3600'
-  gateway.endpoint.answer = (_request, response) => respond(response, 200, exchanged('t', { expires_in: life }))
+  gateway.endpoint.answer = (_request, response) => respond(response, 200, buildExchanged('t', { expires_in: life }))
   const callTwice = async (subject: string) => {
     const headers = await gateway.bearer(subject)
     for (const _ of [1, 2])
       assert.ok((await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)).json.result)
-    return gateway.endpoint.requests.filter(({ form }) => subjectOf(form['subject_token']) === subject).length
+    return gateway.endpoint.requests.filter(({ form }) => readSubject(form['subject_token']) === subject).length
   }
   assert.is(await callTwice('alice'), 1)
   life = '30'
-  assert.ok((await callTwice('bob')) > 1, 'what ends within the minute is not kept')
+  assert.ok((await callTwice('bob')) > 1, 'a token that ends within the minute is not cached')
   life = '9999999999'
   assert.is(await callTwice('carol'), 1)
   await gateway.close()
@@ -181,9 +186,9 @@ const AUTHORITIES: readonly Readonly<Record<string, unknown>>[] = [
 
 test('an exchanged token is not used for another token of the same user with other rights', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
   gateway.endpoint.answer = ({ form }, response) =>
-    respond(response, 200, exchanged(form['subject_token'] === undefined ? 'own' : `for.${form['subject_token']}`))
+    respond(response, 200, buildExchanged(form['subject_token'] === undefined ? 'own' : `for.${form['subject_token']}`))
   const call = async (index: number, claims: object) => {
     const token = await gateway.idp.mint({ sub: 'alice', aud: AUDIENCE, jti: `${index}`, ...claims })
     const params = { name: 'api_t', arguments: { index } }
@@ -196,7 +201,7 @@ test('an exchanged token is not used for another token of the same user with oth
   for (const { headers, message } of raw.calls('tools/call')) {
     const { index } = (message.params?.['arguments'] ?? {}) as { readonly index: number }
     const subject = headers.authorization?.slice('Bearer for.'.length)
-    const { jti, ...claims } = claimsOf(subject) as Readonly<Record<string, unknown>>
+    const { jti, ...claims } = decodeClaims(subject) as Readonly<Record<string, unknown>>
     assert.is(jti, `${index}`)
     for (const [name, value] of Object.entries(AUTHORITIES[index] ?? {})) assert.equal(claims[name], value)
   }
@@ -208,12 +213,12 @@ test('an exchanged token is not used for another token of the same user with oth
 
 test('a client that leaves cancels no exchange', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')
   const { promise, resolve } = Promise.withResolvers<void>()
   gateway.endpoint.answer = async (_request, response) => {
     await promise
-    respond(response, 200, exchanged('late'))
+    respond(response, 200, buildExchanged('late'))
   }
   const leaving = new AbortController()
   const left = fetch(gateway.url, { method: 'POST', signal: leaving.signal, headers: { ...headers } }).catch(
@@ -243,7 +248,7 @@ test('a 401 of the backend obtains another token once and retries once, in both 
         return true
       },
     })
-    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+    const gateway = await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)])
     const headers = await gateway.bearer('alice')
     const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
     assert.ok((await call()).json.result)
@@ -261,10 +266,10 @@ test('a 401 of the backend obtains another token once and retries once, in both 
   }
 })
 
-test('a provider that is down affects its own backends alone, and the caller is told which and why', async () => {
+test('a provider that is down affects only its own backends, and the error names them and the reason', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startExchangingGateway((endpoint) => [
-    exchanging('api', raw.url, endpoint),
+    buildExchangingBackend('api', raw.url, endpoint),
     { name: 'open', url: raw.url },
   ])
   const headers = await gateway.bearer('alice')
@@ -281,7 +286,7 @@ test('a provider that is down affects its own backends alone, and the caller is 
   )
   const listed = await postModern(gateway.url, 'tools/list', {}, bob)
   assert.match(JSON.stringify(listed.json.result), /open_t/)
-  assert.ok((await call('api_t')).json.result, 'who has a token already is served')
+  assert.ok((await call('api_t')).json.result, 'a caller with a cached token is served')
   assert.not.match(JSON.stringify([ofBob.json, gateway.lines, await gateway.status()]), /secret detail/)
   await gateway.close()
   await raw.close()

@@ -4,11 +4,11 @@ import * as assert from 'uvu/assert'
 import { connectRedis } from '../../../../dataplane/storage/redis.ts'
 import { createRedisTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { CLIENT } from '../../../support/gateway/exchanging-gateway.ts'
-import { injecting, startLoginGateway } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend, startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startRedis } from '../../../support/network/redis-server.ts'
 import { startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
@@ -16,16 +16,17 @@ import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../supp
 import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
-const of = (subject: string, login: string, provider = 'github') => ({ subject, login, provider })
-const sent = (raw: RawServer, method = 'tools/call') => raw.calls(method).map(({ headers }) => headers.authorization)
+const buildLogin = (subject: string, login: string, provider = 'github') => ({ subject, login, provider })
+const listSent = (raw: RawServer, method = 'tools/call') =>
+  raw.calls(method).map(({ headers }) => headers.authorization)
 const AGAIN = (backend: string, provider = 'github') =>
   `The credential for the backend "${backend}" is unavailable: you have to log in at the provider "${provider}" again.`
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
   test(`a ${era} backend gets the provider’s token instead of the caller’s`, async () => {
     const raw = await startRawServer({ era, call: (request) => answer(request, OK) })
-    const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
-    await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+    const gateway = await startLoginGateway({ backends: [buildInjectingBackend('gh', raw.url)] })
+    await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
     const headers = await gateway.bearer('alice', 'login-1')
     for (const mode of ['modern', 'legacy'] as const) {
       const { client } = await connect(gateway.url, mode, { headers })
@@ -33,11 +34,11 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
         (await client.listTools()).tools.map(({ name }) => name),
         ['gh_t'],
       )
-      assert.is(textOf(await client.callTool({ name: 'gh_t', arguments: {} })), 'ok')
+      assert.is(readText(await client.callTool({ name: 'gh_t', arguments: {} })), 'ok')
       await client.close()
     }
-    assert.equal([...new Set(sent(raw))], ['Bearer github-token-of-alice'])
-    assert.equal([...new Set(sent(raw, 'tools/list'))], ['Bearer github-token-of-alice'])
+    assert.equal([...new Set(listSent(raw))], ['Bearer github-token-of-alice'])
+    assert.equal([...new Set(listSent(raw, 'tools/list'))], ['Bearer github-token-of-alice'])
     const own = headers.authorization.slice('Bearer '.length)
     for (const request of raw.seen) assert.not.ok(JSON.stringify([request.headers, request.body]).includes(own))
     // Probes are the gateway's own requests and carry no user's token.
@@ -48,16 +49,20 @@ for (const era of ['modern', 'legacy', 'both'] as const) {
   })
 }
 
-test('a caller without a token is told the provider; other backends work, and nothing is sent without the token', async () => {
+test('the error for a caller without a token names the provider; other backends work, and nothing is sent without the token', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const gateway = await startLoginGateway({
-    backends: [injecting('gh', raw.url), injecting('gl', raw.url, 'gitlab'), { name: 'open', url: raw.url }],
+    backends: [
+      buildInjectingBackend('gh', raw.url),
+      buildInjectingBackend('gl', raw.url, 'gitlab'),
+      { name: 'open', url: raw.url },
+    ],
   })
-  await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
-  await gateway.logIn(of('carol', 'ended'), 'github-token-of-carol', { expiresAt: Date.now() - 1 })
-  await gateway.logIn(of('dave', 'not a header'), 'with\r\nbad: characters')
-  await gateway.logIn(of('erin', 'empty'), '')
-  await gateway.logIn(of('frank', 'x'.repeat(129)), 'too long a name of a login')
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
+  await gateway.logIn(buildLogin('carol', 'ended'), 'github-token-of-carol', { expiresAt: Date.now() - 1 })
+  await gateway.logIn(buildLogin('dave', 'not a header'), 'with\r\nbad: characters')
+  await gateway.logIn(buildLogin('erin', 'empty'), '')
+  await gateway.logIn(buildLogin('frank', 'x'.repeat(129)), 'too long a name of a login')
   const call = async (name: string, headers: Record<string, string>) =>
     (await postModern(gateway.url, 'tools/call', { name }, headers)).json
   const alice = await gateway.bearer('alice', 'login-1')
@@ -88,11 +93,11 @@ test('a caller without a token is told the provider; other backends work, and no
 
 test('tokens, sessions and lists of one user’s concurrent logins are kept apart', async () => {
   const raw = await startRawServer({ era: 'both', call: (request) => answer(request, OK) })
-  const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
+  const gateway = await startLoginGateway({ backends: [buildInjectingBackend('gh', raw.url)] })
   const logins = ['one', 'two', 'three']
   const bearers = new Map<string, { readonly authorization: string }>()
   for (const login of logins) {
-    await gateway.logIn(of('alice', login), `github-token-of-login-${login}`)
+    await gateway.logIn(buildLogin('alice', login), `github-token-of-login-${login}`)
     bearers.set(login, await gateway.bearer('alice', login))
   }
   const calls = Array.from({ length: 60 }, async (_, index) => {
@@ -121,8 +126,8 @@ test('a token of another issuer names no login', async () => {
   const [idp, other] = [await startIdentityProvider(), await startIdentityProvider()]
   const { issuer } = other
   const incomingAuth = { type: 'oidc', oidc: { issuer, audience: 'https://gateway.example/mcp' } } as const
-  const gateway = await startLoginGateway({ incomingAuth, backends: [injecting('gh', raw.url)] }, { idp })
-  await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+  const gateway = await startLoginGateway({ incomingAuth, backends: [buildInjectingBackend('gh', raw.url)] }, { idp })
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
   const token = await other.mint({ sub: 'alice', aud: 'https://gateway.example/mcp', tsid: 'login-1' })
   const { json } = await postModern(gateway.url, 'tools/call', { name: 'gh_t' }, { authorization: `Bearer ${token}` })
   assert.match(json.error.message, AGAIN('gh'))
@@ -144,7 +149,7 @@ test('after a 401 of the backend the token is refreshed once, and the next call 
     })
     let refreshes = 0
     const gateway = await startLoginGateway(
-      { backends: [injecting('gh', raw.url)] },
+      { backends: [buildInjectingBackend('gh', raw.url)] },
       {
         async refresh(place, before) {
           refreshes++
@@ -154,7 +159,7 @@ test('after a 401 of the backend the token is refreshed once, and the next call 
         },
       },
     )
-    await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+    await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
     const headers = await gateway.bearer('alice', 'login-1')
     const call = () => postModern(gateway.url, 'tools/call', { name: 'gh_t' }, headers)
     assert.ok((await call()).json.result)
@@ -162,7 +167,7 @@ test('after a 401 of the backend the token is refreshed once, and the next call 
     assert.ok((await call()).json.result, era)
     assert.ok((await call()).json.result, era)
     assert.is(refreshes, 1)
-    assert.equal(sent(raw).slice(-2), Array(2).fill('Bearer github-token-of-alice-refreshed'))
+    assert.equal(listSent(raw).slice(-2), Array(2).fill('Bearer github-token-of-alice-refreshed'))
     const before = raw.calls('tools/call').length
     refused = new Set(['-refreshed', '-refreshed-refreshed'].map((end) => `Bearer github-token-of-alice${end}`))
     assert.match((await call()).json.error.message, 'The backend "gh" refuses your credential.')
@@ -184,8 +189,8 @@ test('a token that can’t be refreshed is not sent again, and the caller is ask
       return true
     },
   })
-  const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
-  await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+  const gateway = await startLoginGateway({ backends: [buildInjectingBackend('gh', raw.url)] })
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
   const headers = await gateway.bearer('alice', 'login-1')
   const call = async () => (await postModern(gateway.url, 'tools/call', { name: 'gh_t' }, headers)).json
   assert.ok((await call()).result)
@@ -194,9 +199,9 @@ test('a token that can’t be refreshed is not sent again, and the caller is ask
   assert.match((await call()).error.message, AGAIN('gh'))
   assert.is(raw.calls('tools/call').length, before + 1)
   isRefused = false
-  await gateway.logIn(of('alice', 'login-1'), 'another-token-of-alice')
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'another-token-of-alice')
   await eventually('the new one', async () => (await call()).result !== undefined)
-  assert.is(sent(raw).at(-1), 'Bearer another-token-of-alice')
+  assert.is(listSent(raw).at(-1), 'Bearer another-token-of-alice')
   await gateway.close()
   await raw.close()
 })
@@ -205,7 +210,7 @@ test('a token in its last minute is refreshed if possible, and used otherwise', 
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   let answers: 'fails' | 'refreshes' = 'fails'
   const gateway = await startLoginGateway(
-    { backends: [injecting('gh', raw.url)] },
+    { backends: [buildInjectingBackend('gh', raw.url)] },
     {
       async refresh(_place, before) {
         if (answers === 'fails') throw new Error('the provider is away')
@@ -213,27 +218,27 @@ test('a token in its last minute is refreshed if possible, and used otherwise', 
       },
     },
   )
-  await gateway.logIn(of('alice', 'login-1'), 'ending-token-of-alice', { expiresAt: Date.now() + 30_000 })
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'ending-token-of-alice', { expiresAt: Date.now() + 30_000 })
   const headers = await gateway.bearer('alice', 'login-1')
   const call = async () => (await postModern(gateway.url, 'tools/call', { name: 'gh_t' }, headers)).json
   assert.ok((await call()).result)
-  assert.is(sent(raw).at(-1), 'Bearer ending-token-of-alice')
+  assert.is(listSent(raw).at(-1), 'Bearer ending-token-of-alice')
   answers = 'refreshes'
   assert.ok((await call()).result)
-  assert.is(sent(raw).at(-1), 'Bearer refreshed-token-of-alice')
+  assert.is(listSent(raw).at(-1), 'Bearer refreshed-token-of-alice')
   await gateway.close()
   await raw.close()
 })
 
 test('an ended login no longer works', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
-  const gateway = await startLoginGateway({ backends: [injecting('gh', raw.url)] })
-  await gateway.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+  const gateway = await startLoginGateway({ backends: [buildInjectingBackend('gh', raw.url)] })
+  await gateway.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
   const headers = await gateway.bearer('alice', 'login-1')
   const call = async () => (await postModern(gateway.url, 'tools/call', { name: 'gh_t' }, headers)).json
   assert.ok((await call()).result)
   await gateway.store.removeLogin('login-1')
-  await eventually('the end', async () => (await call()).error !== undefined)
+  await eventually('the stream to end', async () => (await call()).error !== undefined)
   assert.match((await call()).error.message, AGAIN('gh'))
   await gateway.close()
   await raw.close()
@@ -246,21 +251,24 @@ test('a session restored at another replica uses its login’s token; if the sto
   const storage = {
     redis: { addresses: [redis.address], dialTimeout: '5s', readTimeout: '5s', writeTimeout: '5s' },
   }
-  const clients = [0, 1].map(() => connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log))
+  const clients = [0, 1].map(() => connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log))
   const [one, two] = await Promise.all(
     clients.map((client) => {
       const secrets = () => ['a secret that seals the tokens of logins']
       const store = createRedisTokenStore({ client, prefix: 'portico:{gateway/default/test}:', secrets })
-      return startLoginGateway({ backends: [injecting('gh', raw.url)], sessionStorage: storage }, { store, idp })
+      return startLoginGateway(
+        { backends: [buildInjectingBackend('gh', raw.url)], sessionStorage: storage },
+        { store, idp },
+      )
     }),
   )
   if (one === undefined || two === undefined) throw new Error('no gateways')
-  await one.logIn(of('alice', 'login-1'), 'github-token-of-alice')
+  await one.logIn(buildLogin('alice', 'login-1'), 'github-token-of-alice')
   const session = await openSession(one.url, await one.bearer('alice', 'login-1'))
   const call = rpc('tools/call', { name: 'gh_t' })
   assert.ok((await post(one.url, call, session)).json.result)
   assert.ok((await post(two.url, call, session)).json.result)
-  assert.equal(sent(raw), Array(2).fill('Bearer github-token-of-alice'))
+  assert.equal(listSent(raw), Array(2).fill('Bearer github-token-of-alice'))
   for (const stranger of [await two.bearer('bob', 'login-1'), await two.bearer('alice', 'login-2')])
     assert.is((await post(two.url, call, { ...session, ...stranger })).status, 404)
   await redis.stop()
@@ -285,10 +293,10 @@ test('with subjectProviderName the provider’s token is exchanged, for each log
     backends: [{ name: 'api', url: raw.url, credential: { type: 'tokenExchange', tokenExchange } }],
   })
   for (const login of ['one', 'two']) {
-    await gateway.logIn(of('alice', login), `github-token-of-login-${login}`)
+    await gateway.logIn(buildLogin('alice', login), `github-token-of-login-${login}`)
     const headers = await gateway.bearer('alice', login)
     assert.ok((await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)).json.result)
-    assert.is(sent(raw).at(-1), `Bearer exchanged-github-token-of-login-${login}`)
+    assert.is(listSent(raw).at(-1), `Bearer exchanged-github-token-of-login-${login}`)
     for (const { form } of endpoint.requests)
       assert.not.ok(Object.values(form).some((text) => headers.authorization.endsWith(text)))
   }
@@ -318,7 +326,7 @@ test('an exchanged token is used no longer than its subject token is stored', as
     const headers = await gateway.bearer('alice', 'one')
     return (await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)).json
   }
-  await gateway.logIn(of('alice', 'one'), 'the-first-token')
+  await gateway.logIn(buildLogin('alice', 'one'), 'the-first-token')
   const soon = { expiresAt: Date.now() + 3_000 }
   {
     using clock = stoppedClock()
@@ -326,16 +334,16 @@ test('an exchanged token is used no longer than its subject token is stored', as
       assert.ok((await call()).result)
       clock.pass(6_000)
     }
-    assert.is(sent(raw).at(-1), 'Bearer exchanged-the-first-token')
+    assert.is(listSent(raw).at(-1), 'Bearer exchanged-the-first-token')
     assert.is(endpoint.requests.length, 1, 'as long as it is stored, once')
     // The user has logged in again as a member of other groups, or the provider has issued another token.
-    await gateway.logIn(of('alice', 'one'), 'the-second-token')
+    await gateway.logIn(buildLogin('alice', 'one'), 'the-second-token')
     clock.pass(6_000)
     assert.ok((await call()).result)
-    assert.is(sent(raw).at(-1), 'Bearer exchanged-the-second-token')
+    assert.is(listSent(raw).at(-1), 'Bearer exchanged-the-second-token')
     assert.is(endpoint.requests.length, 2)
     // Only the token has expired: the credential exchanged for it stays valid.
-    await gateway.logIn(of('alice', 'one'), 'the-second-token', soon)
+    await gateway.logIn(buildLogin('alice', 'one'), 'the-second-token', soon)
     clock.pass(6_000)
     assert.ok((await call()).result)
     assert.is(endpoint.requests.length, 2)
@@ -343,9 +351,9 @@ test('an exchanged token is used no longer than its subject token is stored', as
     clock.pass(6_000)
     const { error } = await call()
     assert.match(error.message, AGAIN('api'))
-    const before = sent(raw).length
+    const before = listSent(raw).length
     assert.match((await call()).error.message, AGAIN('api'))
-    assert.equal([sent(raw).length, endpoint.requests.length], [before, 2])
+    assert.equal([listSent(raw).length, endpoint.requests.length], [before, 2])
   }
   await gateway.close()
   await Promise.all([raw.close(), endpoint.close()])

@@ -8,11 +8,11 @@ import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { CLIENT } from '../../../support/gateway/exchanging-gateway.ts'
 import { startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { exchanged, respond, startTokenEndpoint, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { buildExchanged, readSubject, respond, startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
 import { answer, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
 
@@ -25,15 +25,21 @@ const TARGET_CLIENT = { id: 'gateway-at-target', secret: secret('the secret at t
 type Xaa = NonNullable<NonNullable<GatewayConfig['backends'][number]['credential']>['xaa']>
 
 async function assertion(claims: Record<string, unknown>, typ = 'oauth-id-jag+jwt'): Promise<string> {
-  const given = { iss: 'https://idp.example', aud: TARGET, resource: RESOURCE, client_id: TARGET_CLIENT.id, ...claims }
-  const signed = await new SignJWT(given as never)
+  const payload = {
+    iss: 'https://idp.example',
+    aud: TARGET,
+    resource: RESOURCE,
+    client_id: TARGET_CLIENT.id,
+    ...claims,
+  }
+  const signed = await new SignJWT(payload as never)
     .setProtectedHeader({ alg: 'HS256', typ })
     .setExpirationTime('5m')
     .sign(Buffer.from('a key of the identity provider, 32B+'))
   return secret(signed)
 }
 
-const issued = (token: string, more: object = {}) => ({
+const buildToken = (token: string, more: object = {}) => ({
   access_token: token,
   issued_token_type: ID_JAG,
   token_type: 'N_A',
@@ -53,10 +59,13 @@ async function startStage(
   })
   const [idp, target] = [await startTokenEndpoint(), await startTokenEndpoint()]
   idp.answer = async ({ form }, response) =>
-    respond(response, 200, issued(await assertion({ sub: subjectOf(form['subject_token']) })))
+    respond(response, 200, buildToken(await assertion({ sub: readSubject(form['subject_token']) })))
   target.answer = ({ form }, response) => {
-    const who = form['grant_type'] === 'client_credentials' ? 'gateway' : subjectOf(form['assertion'])
-    respond(response, 200, { ...exchanged(`token-of-${who}-${target.requests.length}`), issued_token_type: undefined })
+    const who = form['grant_type'] === 'client_credentials' ? 'gateway' : readSubject(form['assertion'])
+    respond(response, 200, {
+      ...buildExchanged(`token-of-${who}-${target.requests.length}`),
+      issued_token_type: undefined,
+    })
   }
   const credential = {
     type: 'xaa' as const,
@@ -108,11 +117,11 @@ for (const era of ['modern', 'legacy'] as const)
     const headers = await stage.gateway.bearer('alice')
     const { client } = await connect(stage.gateway.url, era, { headers })
     for (let call = 0; call < 3; call++)
-      assert.is(textOf(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
+      assert.is(readText(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
     await client.close()
-    const [asked] = stage.idp.requests
+    const [exchange] = stage.idp.requests
     assert.is(stage.idp.requests.length, 1)
-    assert.equal(asked?.form, {
+    assert.equal(exchange?.form, {
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
       requested_token_type: ID_JAG,
       subject_token: headers.authorization.slice('Bearer '.length),
@@ -124,11 +133,11 @@ for (const era of ['modern', 'legacy'] as const)
     const ofUser = stage.target.requests.filter(({ form }) => form['grant_type'] !== 'client_credentials')
     assert.is(ofUser.length, 1)
     assert.is(ofUser[0]?.form['grant_type'], 'urn:ietf:params:oauth:grant-type:jwt-bearer')
-    assert.is(subjectOf(ofUser[0]?.form['assertion']), 'alice')
+    assert.is(readSubject(ofUser[0]?.form['assertion']), 'alice')
     assert.not.ok(JSON.stringify(ofUser).includes(headers.authorization.slice('Bearer '.length)))
     const basic = ({ id, secret: password }: { id: string; secret: string }) =>
       `Basic ${Buffer.from([id, password].map((part) => new URLSearchParams({ a: part }).toString().slice(2)).join(':')).toString('base64')}`
-    assert.is(asked?.headers.authorization, basic(CLIENT))
+    assert.is(exchange?.headers.authorization, basic(CLIENT))
     assert.is(ofUser[0]?.headers.authorization, basic(TARGET_CLIENT))
     assert.is(new Set(stage.sent()).size, 1)
     assert.match(stage.sent()[0] ?? '', /^Bearer token-of-alice-/)
@@ -140,25 +149,25 @@ for (const era of ['modern', 'legacy'] as const)
 
 test('with subjectProviderName the login’s ID token is sent, and the caller’s own token is not', async () => {
   const stage = await startStage({ subjectProviderName: 'okta' })
-  const idTokenOf = (who: string, expiresIn = 300) =>
+  const mintIdToken = (who: string, expiresIn = 300) =>
     stage.gateway.idp.mint({ sub: who, aud: 'the-gateway-at-okta' }, { expiresIn })
   const logIn = async (subject: string, login: string, idToken?: string) =>
     stage.gateway.logIn({ subject, login, provider: 'okta' }, `access-of-${subject}`, idToken ? { idToken } : {})
-  await logIn('alice', 'one', await idTokenOf('alice-one'))
-  await logIn('alice', 'two', await idTokenOf('alice-two'))
+  await logIn('alice', 'one', await mintIdToken('alice-one'))
+  await logIn('alice', 'two', await mintIdToken('alice-two'))
   await logIn('bob', 'none')
-  await logIn('carol', 'ended', await idTokenOf('carol', -60))
+  await logIn('carol', 'ended', await mintIdToken('carol', -60))
   await logIn('dave', 'no-jwt', 'not.a.jwt')
   for (const login of ['one', 'two']) {
     const headers = await stage.gateway.bearer('alice', login)
     assert.ok((await stage.call(headers)).result)
     assert.match(stage.sent().at(-1) ?? '', `Bearer token-of-alice-${login}`)
-    const asked = [...stage.idp.requests, ...stage.target.requests]
-    assert.not.ok(JSON.stringify(asked).includes(headers.authorization.slice('Bearer '.length)))
+    const requests = [...stage.idp.requests, ...stage.target.requests]
+    assert.not.ok(JSON.stringify(requests).includes(headers.authorization.slice('Bearer '.length)))
   }
   {
     using clock = stoppedClock()
-    await logIn('alice', 'two', await idTokenOf('alice-anew'))
+    await logIn('alice', 'two', await mintIdToken('alice-anew'))
     clock.pass(6_000)
     assert.ok((await stage.call(await stage.gateway.bearer('alice', 'two'))).result)
     assert.match(stage.sent().at(-1) ?? '', 'Bearer token-of-alice-anew')
@@ -196,11 +205,12 @@ test('an assertion for another target or resource is refused, whatever its heade
       assert.match(json.error.message, 'the identity provider’s token endpoint does not answer as specified')
     return reached
   }
-  const withClaims = (claims: Record<string, unknown>, typ?: string) => async () => issued(await assertion(claims, typ))
+  const withClaims = (claims: Record<string, unknown>, typ?: string) => async () =>
+    buildToken(await assertion(claims, typ))
   assert.ok(await outcome(withClaims({})))
   assert.ok(await outcome(withClaims({ aud: [TARGET], resource: [RESOURCE] })))
   assert.ok(await outcome(withClaims({}, 'JWT')))
-  assert.ok(await outcome(async () => issued(await assertion({}), { token_type: 'n_a' })))
+  assert.ok(await outcome(async () => buildToken(await assertion({}), { token_type: 'n_a' })))
   const other = 'https://other.example'
   const wrongAudiences = [undefined, null, '', other, [], [other], [TARGET, other], [[TARGET]], { a: TARGET }, 1]
   for (const aud of [...wrongAudiences, `${TARGET}/`])
@@ -209,15 +219,15 @@ test('an assertion for another target or resource is refused, whatever its heade
     assert.not.ok(await outcome(withClaims({ resource })), JSON.stringify(resource))
   const good = await assertion({})
   for (const token of ['', 'opaque', 'a.b', 'a.b.c', `${Buffer.from('[]').toString('base64url')}.e30.x`, good.slice(5)])
-    assert.not.ok(await outcome(() => issued(token)), token.slice(0, 20))
+    assert.not.ok(await outcome(() => buildToken(token)), token.slice(0, 20))
   for (const type of [undefined, null, 'urn:ietf:params:oauth:token-type:access_token', `${ID_JAG}x`, 7])
-    assert.not.ok(await outcome(() => issued(good, { issued_token_type: type })))
+    assert.not.ok(await outcome(() => buildToken(good, { issued_token_type: type })))
   for (const type of [undefined, 'Bearer', 'N/A', '', ['N_A']])
-    assert.not.ok(await outcome(() => issued(good, { token_type: type })))
+    assert.not.ok(await outcome(() => buildToken(good, { token_type: type })))
   await stage.close()
 })
 
-test('a provider or target that refuses affects its own backend alone, and the caller is told which one', async () => {
+test('a provider or target that refuses affects only its own backend, and the error names it', async () => {
   const stage = await startStage()
   const alice = await stage.gateway.bearer('alice')
   stage.target.answer = (_request, response) =>
@@ -225,15 +235,16 @@ test('a provider or target that refuses affects its own backend alone, and the c
   const refused = await stage.call(alice)
   assert.match(refused.error.message, 'the target’s token endpoint refused the exchange')
   assert.ok((await stage.call(alice, 'open_t')).result)
-  stage.target.answer = (_request, response) => respond(response, 200, { ...exchanged('bound'), token_type: 'DPoP' })
+  stage.target.answer = (_request, response) =>
+    respond(response, 200, { ...buildExchanged('bound'), token_type: 'DPoP' })
   // A call may share an earlier call's request.
-  const says = (text: string) =>
+  const expectMessage = (text: string) =>
     eventually(text, async () => String((await stage.call(alice)).error?.message).includes(text))
-  await says('the target’s token endpoint does not give bearer tokens')
+  await expectMessage('the target’s token endpoint does not give bearer tokens')
   stage.idp.answer = (_request, response) => respond(response, 500, { error: 'inside of the provider' })
-  await says('the identity provider’s token endpoint does not answer as specified')
-  const away = await stage.call(alice)
-  assert.not.match(JSON.stringify([refused, away, stage.gateway.lines, await stage.gateway.status()]), /inside/)
+  await expectMessage('the identity provider’s token endpoint does not answer as specified')
+  const unreachable = await stage.call(alice)
+  assert.not.match(JSON.stringify([refused, unreachable, stage.gateway.lines, await stage.gateway.status()]), /inside/)
   assert.is(stage.sent().filter((authorization) => authorization !== undefined).length, 0)
   await stage.close()
 })

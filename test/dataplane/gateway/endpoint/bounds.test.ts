@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { parseTimer } from '../../../../crds/settings/duration.ts'
 import { pauseBeforeRest } from '../../../../dataplane/gateway/backends/connection/request.ts'
 import { normalCapabilities } from '../../../../dataplane/gateway/mcp/client-capabilities.ts'
-import { type Connection, head, open, post as postAndWait } from '../../../soak/hostile/connection.ts'
+import { buildHead, type Connection, open, post as postAndWait } from '../../../soak/hostile/connection.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
@@ -38,11 +38,11 @@ test.before(async () => {
         }
         res.writeHead(200, { 'content-type': 'text/event-stream' })
         const data = `data: ${JSON.stringify({ jsonrpc: '2.0', ...note })}\n\n`
-        pour(res, data, 1000, () => res.end(`data: ${answer}\n\n`))
+        writePieces(res, data, 1000, () => res.end(`data: ${answer}\n\n`))
       } else {
         res.writeHead(200, { 'content-type': 'application/json' })
         res.write(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"type":"text","text":"`)
-        pour(res, 'x'.repeat(64 * 1024), 320, () => res.end('"}]}}'))
+        writePieces(res, 'x'.repeat(64 * 1024), 320, () => res.end('"}]}}'))
       }
       return undefined
     },
@@ -50,20 +50,20 @@ test.before(async () => {
   gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
 })
 
-function pour(res: import('node:http').ServerResponse, piece: string, count: number, end: () => void): void {
+function writePieces(res: import('node:http').ServerResponse, piece: string, count: number, end: () => void): void {
   let left = count
-  const go = () => {
+  const writeMore = () => {
     while (left > 0) {
       left--
       poured += piece.length
       if (!res.write(piece)) {
-        res.once('drain', go)
+        res.once('drain', writeMore)
         return
       }
     }
     end()
   }
-  go()
+  writeMore()
 }
 
 test.before.each(() => {
@@ -94,17 +94,17 @@ function inKernel(urls: readonly string[]): number {
   const ports = new Set(urls.map((url) => Number(new URL(url).port)))
   const table = '/proc/net/tcp'
   if (!existsSync(table)) return 0
-  const portOf = (address = '') => Number.parseInt(address.split(':')[1] ?? '', 16)
+  const parsePort = (address = '') => Number.parseInt(address.split(':')[1] ?? '', 16)
   const rows = readFileSync(table, 'utf8').trim().split('\n').slice(1)
   return rows.reduce((sum, row) => {
     const [, local, remote, , queues = ''] = row.trim().split(/\s+/)
-    if (!ports.has(portOf(local)) && !ports.has(portOf(remote))) return sum
+    if (!ports.has(parsePort(local)) && !ports.has(parsePort(remote))) return sum
     const [sent = 0, received = 0] = queues.split(':').map((size) => Number.parseInt(size, 16))
     return sum + sent + received
   }, 0)
 }
 
-const at = () => ({ port: Number(new URL(gateway.url).port), address: '127.0.0.1' })
+const readAddress = () => ({ port: Number(new URL(gateway.url).port), address: '127.0.0.1' })
 const call = (name: string, args: object = {}, id: unknown = 1) =>
   rpc('tools/call', { name: `b_${name}`, arguments: args, _meta: { progressToken: 'p' } }, id)
 
@@ -148,13 +148,13 @@ test('capabilities that are nested too deep make the message invalid, and nothin
   assert.is(gateway.lines.slice(lines).filter(({ level }) => level === 'error').length, 0)
 })
 
-test('what the gateway holds for one caller counts against that caller, and is released in the end', async () => {
+test('memory that the gateway holds for one caller counts against that caller, and is released in the end', async () => {
   const session = await openSession(gateway.url)
-  const held: Connection[] = []
+  const connections: Connection[] = []
   for (let count = 0; count < 4; count++)
-    held.push(await postAndWait(at(), call('hang', { x: 'x'.repeat(5 * MIB) }, count), session))
+    connections.push(await postAndWait(readAddress(), call('hang', { x: 'x'.repeat(5 * MIB) }, count), session))
   await eventually('calls to be under way', () => letGo.length === 2)
-  for (const { status } of held.slice(2)) assert.is(await status, 429)
+  for (const { status } of connections.slice(2)) assert.is(await status, 429)
   const refused = await post(gateway.url, call('small', { x: 'x'.repeat(5 * MIB) }), session)
   assert.is(refused.status, 429)
   assert.is(refused.headers.get('retry-after'), '1')
@@ -174,9 +174,9 @@ test('what the gateway holds for one caller counts against that caller, and is r
   await elsewhere.close()
 
   for (const end of letGo) end()
-  assert.is(await held[0]?.status, 200)
+  assert.is(await connections[0]?.status, 200)
   assert.is((await post(gateway.url, call('small', { x: 'x'.repeat(7 * MIB) }), session)).status, 200)
-  for (const { socket } of held) socket.destroy()
+  for (const { socket } of connections) socket.destroy()
 })
 
 test('a body that could never fit is refused as such', async () => {
@@ -189,9 +189,9 @@ test('a client that disconnects in the middle of its body holds no memory any mo
   for (let count = 0; count < 8; count++) {
     const { headers } = modern('tools/call', { name: 'b_small' })
     const body = 'x'.repeat(7 * MIB)
-    const begun = await open(at(), [head('POST', { ...BASE_HEADERS, ...headers }, 8 * MIB), body])
-    begun.socket.destroy()
-    await new Promise((resolve) => begun.socket.once('close', resolve))
+    const started = await open(readAddress(), [buildHead('POST', { ...BASE_HEADERS, ...headers }, 8 * MIB), body])
+    started.socket.destroy()
+    await new Promise((resolve) => started.socket.once('close', resolve))
   }
   await eventually('to be served', async () => {
     const { status } = await postModern(gateway.url, 'tools/call', {
@@ -208,13 +208,13 @@ for (const name of ['chat', 'large'])
       const session = era === 'legacy' ? await openSession(gateway.url) : {}
       const request = modern('tools/call', { name: `b_${name}`, _meta: { ...modernMeta, progressToken: 'p' } })
       const { body, headers } = era === 'legacy' ? { body: call(name), headers: session } : request
-      const { socket } = await postAndWait(at(), body, headers)
+      const { socket } = await postAndWait(readAddress(), body, headers)
       await atRest()
-      const held = poured - inKernel([gateway.url, backend.url])
-      assert.ok(held < 2 * MIB, `${held} bytes`)
+      const buffered = poured - inKernel([gateway.url, backend.url])
+      assert.ok(buffered < 2 * MIB, `${buffered} bytes`)
       socket.resume()
       const whole = name === 'chat' ? 32_000_000 : 320 * 64 * 1024
-      await eventually('the rest', () => poured >= whole)
+      await eventually('the rest is sent', () => poured >= whole)
       socket.destroy()
     })
 
@@ -229,11 +229,11 @@ test('a batch of large answers is streamed, and an unread one holds up all of it
     assert.is(answers.find((one) => one.id === id)?.result.content[0]?.text.length, 320 * 64 * 1024)
 
   poured = 0
-  const { socket } = await postAndWait(at(), body, session)
+  const { socket } = await postAndWait(readAddress(), body, session)
   await atRest()
   assert.ok(poured < 20 * MIB, `${poured} bytes of ${40 * MIB}`)
   socket.resume()
-  await eventually('the rest', () => poured >= 40 * MIB)
+  await eventually('the rest is sent', () => poured >= 40 * MIB)
   socket.destroy()
 })
 
@@ -244,34 +244,34 @@ test('a listening stream does not keep its request', async () => {
     { notifications: { toolsListChanged: true }, _meta: meta },
     'an id of some length',
   )
-  const held: Connection[] = []
+  const connections: Connection[] = []
   for (let count = 0; count < 6; count++) {
-    const connection = await postAndWait(at(), body, headers)
+    const connection = await postAndWait(readAddress(), body, headers)
     assert.is(await connection.status, 200)
-    held.push(connection)
+    connections.push(connection)
   }
   const uris = Array.from({ length: 200 }, (_, index) => `any://${index}${'x'.repeat(1000)}`)
   const many = await postModern(gateway.url, 'subscriptions/listen', { notifications: { resourceSubscriptions: uris } })
   assert.is(many.status, 413)
-  for (const { socket } of held) socket.destroy()
+  for (const { socket } of connections) socket.destroy()
 })
 
 test('equal capabilities share a backend session, and of many kinds the oldest session ends', async () => {
-  const opened = () => backend.calls('initialize').length
-  const ended = () => backend.seen.filter(({ method }) => method === 'DELETE').length
+  const countOpened = () => backend.calls('initialize').length
+  const countEnded = () => backend.seen.filter(({ method }) => method === 'DELETE').length
   const callAs = async (capabilities: object) => {
     const _meta = { ...modernMeta, 'io.modelcontextprotocol/clientCapabilities': capabilities }
     assert.is((await postModern(gateway.url, 'tools/call', { name: 'b_small', _meta })).status, 200)
   }
-  const before = opened()
+  const before = countOpened()
   for (let index = 0; index < 20; index++) await callAs({ elicitation: { [`x${index}`]: {} }, experimental: { index } })
-  assert.is(opened(), before + 1)
-  const endedBefore = ended()
+  assert.is(countOpened(), before + 1)
+  const endedBefore = countEnded()
   const ui = 'io.modelcontextprotocol/ui'
   for (let index = 0; index < 40; index++)
     await callAs({ elicitation: {}, extensions: { [ui]: { mimeTypes: [`text/x${index}`] } } })
-  assert.is(opened(), before + 41)
-  await eventually('sessions to end', () => ended() - endedBefore >= 40 - 16)
+  assert.is(countOpened(), before + 41)
+  await eventually('sessions to end', () => countEnded() - endedBefore >= 40 - 16)
 })
 
 test('a backend that asks for a long delay is asked in five minutes, not at once', () => {

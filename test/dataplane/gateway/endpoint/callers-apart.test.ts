@@ -45,11 +45,11 @@ async function call(from: number, name: string): Promise<{ readonly status: numb
 }
 
 test('a caller whose calls keep failing is refused at once, and others are served', async () => {
-  const reached = () => backend.calls('tools/call').length
+  const countReached = () => backend.calls('tools/call').length
   for (let time = 0; time < 5; time++) await call(0, 'fail')
-  const before = reached()
+  const before = countReached()
   assert.match((await call(0, 'good')).text, 'can’t be reached')
-  assert.is(reached(), before)
+  assert.is(countReached(), before)
   const { health, circuit } = (await gateway.status()).backends[0] as { health: string; circuit: string }
   assert.equal({ health, circuit }, { health: 'degraded', circuit: 'open' })
   assert.match((await call(1, 'good')).text, '"ok"')
@@ -57,7 +57,7 @@ test('a caller whose calls keep failing is refused at once, and others are serve
 
 test('a caller whose calls hang gets half of the connections, and others are served', async () => {
   const statuses: number[] = []
-  for (let made = 0; made < 520; made++)
+  for (let createdCount = 0; createdCount < 520; createdCount++)
     call(0, 'hang').then(
       ({ status }) => statuses.push(status),
       () => {},

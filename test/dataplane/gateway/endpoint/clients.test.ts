@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
@@ -43,7 +43,7 @@ for (const era of ['modern', 'legacy', 'auto'] as const)
     assert.ok(names.includes('dual_echo') && names.includes('every_get-sum'))
     assert.equal(tools.find(({ name }) => name === 'dual_echo')?.annotations, { readOnlyHint: true })
     for (const [name, answer] of echoes)
-      assert.is(textOf(await client.callTool({ name, arguments: { message: 'hi' } })), answer)
+      assert.is(readText(await client.callTool({ name, arguments: { message: 'hi' } })), answer)
     assert.is(client.getNegotiatedProtocolVersion(), era === 'legacy' ? '2025-11-25' : '2026-07-28')
     await client.close()
   })
@@ -54,7 +54,7 @@ test('SDK 1: lists, calls, pings, ends its session', async () => {
   const { tools } = await client.listTools()
   assert.ok(tools.length > 20)
   for (const [name, answer] of echoes)
-    assert.is(textOf(await client.callTool({ name, arguments: { message: 'hi' } })), answer)
+    assert.is(readText(await client.callTool({ name, arguments: { message: 'hi' } })), answer)
   await client.ping()
   const before = (await gateway.status()).sessions
   await transport.terminateSession()
@@ -68,7 +68,7 @@ for (const era of ['modern', 'legacy'] as const) {
     for (const backend of ['dual', 'sessions']) {
       const failed = await client.callTool({ name: `${backend}_fail`, arguments: {} })
       assert.is(failed.isError, true)
-      assert.is(textOf(failed), 'it failed')
+      assert.is(readText(failed), 'it failed')
       assert.is((await client.callTool({ name: `${backend}_throw`, arguments: {} })).isError, true)
     }
     await client.close()
@@ -82,7 +82,7 @@ for (const era of ['modern', 'legacy'] as const) {
         { name: `${backend}_steps`, arguments: { count: 3 } },
         { onprogress: ({ progress }) => void seen.push(progress) },
       )
-      assert.is(textOf(result), '3 steps')
+      assert.is(readText(result), '3 steps')
       assert.equal(seen, [1, 2, 3], backend)
     }
     await client.close()
@@ -92,7 +92,7 @@ for (const era of ['modern', 'legacy'] as const) {
     const { client } = await connect(gateway.url, era)
     for (const backend of ['dual', 'sessions']) {
       const result = await client.callTool({ name: `${backend}_big`, arguments: { bytes: 3_000_000 } })
-      assert.is(textOf(result).length, 3_000_000, backend)
+      assert.is(readText(result).length, 3_000_000, backend)
     }
     await client.close()
   })
@@ -102,7 +102,7 @@ for (const era of ['modern', 'legacy'] as const) {
     await client.listTools()
     for (const backend of ['dual', 'sessions']) {
       const result = await client.callTool({ name: `${backend}_region`, arguments: { region: 'Zürich' } })
-      assert.is(textOf(result), 'Zürich', backend)
+      assert.is(readText(result), 'Zürich', backend)
     }
     await client.close()
   })
@@ -112,7 +112,7 @@ for (const era of ['modern', 'legacy'] as const) {
     const calls = Array.from({ length: 60 }, async (_, index) => {
       const backend = ['dual', 'sessions'][index % 2]
       const result = await client.callTool({ name: `${backend}_echo`, arguments: { message: `m${index}` } })
-      assert.is(textOf(result), `${backend}: m${index}`)
+      assert.is(readText(result), `${backend}: m${index}`)
     })
     await Promise.all(calls)
     await client.close()
@@ -126,7 +126,7 @@ test('modern clients that share a session with a legacy backend don’t mix up t
       Array.from({ length: 10 }, async (_, index) => {
         const message = `client ${who} call ${index}`
         const result = await client.callTool({ name: 'sessions_echo', arguments: { message } })
-        assert.is(textOf(result), `sessions: ${message}`)
+        assert.is(readText(result), `sessions: ${message}`)
       }),
     ),
   )
@@ -136,7 +136,7 @@ test('modern clients that share a session with a legacy backend don’t mix up t
 test('a backend that asks the user gets an error, and does not hang', async () => {
   const { client } = await connect(gateway.url, 'legacy')
   const result = await client.callTool({ name: 'sessions_ask', arguments: {} })
-  assert.match(textOf(result), /nobody answered/)
+  assert.match(readText(result), /nobody answered/)
   await client.close()
 })
 

@@ -3,8 +3,8 @@ import * as assert from 'uvu/assert'
 import {
   type Check,
   type ConformanceResult,
-  failuresOf,
   isOfExtension,
+  listFailures,
   runClientScenarios,
   runConformance,
   serverScenarios,
@@ -20,13 +20,13 @@ test.after(() => other.close())
 
 /** Statuses from best to worst. */
 const RANKS: readonly Check['status'][] = ['SUCCESS', 'INFO', 'SKIPPED', 'WARNING', 'FAILURE']
-const rankOf = ({ status }: Check): number => RANKS.indexOf(status)
+const findRank = ({ status }: Check): number => RANKS.indexOf(status)
 
 /** Returns the checks of a scenario by id; several with one id are sorted from best to worst. */
 function byId(checks: readonly Check[]): Map<string, Check[]> {
   const found = new Map<string, Check[]>()
   for (const check of checks) found.set(check.id, [...(found.get(check.id) ?? []), check])
-  for (const same of found.values()) same.sort((a, b) => rankOf(a) - rankOf(b))
+  for (const same of found.values()) same.sort((a, b) => findRank(a) - findRank(b))
   return found
 }
 
@@ -40,13 +40,13 @@ const OTHERWISE: ReadonlySet<string> = new Set([
 ])
 
 /** Returns each check that is worse through the gateway than directly, or missing. */
-function lost(direct: ConformanceResult, through: ConformanceResult): string[] {
+function listLost(direct: ConformanceResult, through: ConformanceResult): string[] {
   return [...direct].flatMap(([scenario, checks]) => {
     const found = byId(through.get(scenario) ?? [])
     return [...byId(checks)].flatMap(([id, expected]) =>
       expected.flatMap((check, index) => {
         const other = found.get(id)?.[index]
-        if (other !== undefined && rankOf(other) <= rankOf(check)) return []
+        if (other !== undefined && findRank(other) <= findRank(check)) return []
         // An INFO check is a note about the messages and not a result.
         if (other === undefined && check.status === 'INFO') return []
         const { status, errorMessage = '' } = other ?? { status: 'lost' }
@@ -57,8 +57,8 @@ function lost(direct: ConformanceResult, through: ConformanceResult): string[] {
   })
 }
 
-const passed = (results: ConformanceResult): number =>
-  [...results.values()].filter((checks) => failuresOf(checks).length === 0).length
+const countPassed = (results: ConformanceResult): number =>
+  [...results.values()].filter((checks) => listFailures(checks).length === 0).length
 
 type Way = readonly [eras: ReferenceEras, role: 'proxy' | 'gateway']
 
@@ -108,9 +108,9 @@ for (const { requirements, ways, least } of runs)
       // A legacy client uses sessions with a backend of both eras.
       const direct = await runConformance((backends[0] as ReferenceServer).url, requirements)
       for (const scenario of direct.keys()) compared.add(scenario)
-      assert.ok(passed(direct) >= least, `${passed(direct)} scenarios pass directly`)
+      assert.ok(countPassed(direct) >= least, `${countPassed(direct)} scenarios pass directly`)
       for (const [index, { url }] of gateways.entries())
-        assert.equal(lost(direct, await runConformance(url, requirements)), [], ways[index]?.join(' '))
+        assert.equal(listLost(direct, await runConformance(url, requirements)), [], ways[index]?.join(' '))
     } finally {
       await Promise.all([...gateways, ...backends].map((one) => one.close()))
     }
@@ -143,7 +143,7 @@ test('the gateway as a client', async () => {
   for (const scenario of AS_A_CLIENT) {
     const checks = results.get(scenario)
     assert.ok(checks, `${scenario} ran`)
-    assert.equal(failuresOf(checks), [], scenario)
+    assert.equal(listFailures(checks), [], scenario)
   }
 })
 

@@ -127,7 +127,7 @@ test('answers of both eras can be read, with the id of the session', async () =>
   }
 })
 
-interface Asked {
+interface RequestParts {
   readonly method?: string
   readonly path?: string
   readonly host?: string
@@ -136,22 +136,26 @@ interface Asked {
 }
 
 /** Sends a request as a page of `origin`; `fetch` can't set the host. */
-function askFrom(base: string, origin: string, { method = 'POST', path = '/mcp', host, body = '', headers }: Asked) {
+function askFrom(
+  base: string,
+  origin: string,
+  { method = 'POST', path = '/mcp', host, body = '', headers }: RequestParts,
+) {
   const { hostname, port } = new URL(base)
   const sent = { ...BASE_HEADERS, ...headers, origin, ...(host === undefined ? {} : { host }) }
   return new Promise<IncomingMessage>((resolve, reject) => {
-    const asked = request({ hostname, port, path, method, headers: sent }, (answer) => {
+    const outgoing = request({ hostname, port, path, method, headers: sent }, (answer) => {
       answer.resume()
       resolve(answer)
     })
-    asked.on('error', reject)
-    asked.end(body)
+    outgoing.on('error', reject)
+    outgoing.end(body)
   })
 }
 
 const elsewhere = ['/mcp/', '/mcp/x', '/', '/sse', '/register', '/authorize']
 /** Every request that is answered without a call, with its status. */
-const refused: readonly (readonly [number, Asked])[] = [
+const refused: readonly (readonly [number, RequestParts])[] = [
   [404, { body: rpc('ping'), headers: { 'mcp-session-id': 'none' } }],
   [400, { body: rpc('tools/list') }],
   [400, { body: '{' }],
@@ -163,8 +167,8 @@ const refused: readonly (readonly [number, Asked])[] = [
   [406, { ...modern('tools/list'), headers: { ...modern('tools/list').headers, accept: 'text/html' } }],
   [403, { body: rpc('ping'), host: 'evil.example' }],
   [403, { path: '/', host: 'evil.example' }],
-  ...elsewhere.map((path): [number, Asked] => [404, { path, ...modern('tools/list') }]),
-  ...elsewhere.map((path): [number, Asked] => [
+  ...elsewhere.map((path): [number, RequestParts] => [404, { path, ...modern('tools/list') }]),
+  ...elsewhere.map((path): [number, RequestParts] => [
     path === '/' ? 200 : 404,
     { path, method: 'GET', headers: { accept: '*/*' } },
   ]),
@@ -175,15 +179,15 @@ test('errors can be read by pages of allowed origins, and by no others', async (
     [gateway, PAGE],
     [proxy, '*'],
   ] as const)
-    for (const [status, asked] of refused) {
-      const what = JSON.stringify({ ...asked, body: asked.body?.slice(0, 80) })
-      const answer = await askFrom(one.base, PAGE, asked)
+    for (const [status, request] of refused) {
+      const what = JSON.stringify({ ...request, body: request.body?.slice(0, 80) })
+      const answer = await askFrom(one.base, PAGE, request)
       assert.is(answer.statusCode, status, what)
       assert.is(answer.headers['access-control-allow-origin'], origin, what)
       assert.match(answer.headers['access-control-expose-headers'] ?? '', /retry-after/i, what)
       if (one === proxy) continue
       assert.match(answer.headers.vary ?? '', 'Origin', what)
-      const foreign = await askFrom(one.base, other.origin, asked)
+      const foreign = await askFrom(one.base, other.origin, request)
       assert.is(foreign.headers['access-control-allow-origin'], undefined, what)
     }
   for (const path of elsewhere) {
@@ -275,7 +279,7 @@ test('a page in Chromium opens a session and calls a tool; a page of another ori
   const pages = createServer((_, res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<p>')).listen(0)
   const { port } = pages.address() as AddressInfo
   const open = await startGateway({ ...config, cors: { origins: [`http://127.0.0.1:${port}`] } })
-  const talk = async (host: string): Promise<string> => {
+  const runClient = async (host: string): Promise<string> => {
     const page = await browser.newPage()
     try {
       await page.goto(`http://${host}:${port}`)
@@ -301,8 +305,8 @@ test('a page in Chromium opens a session and calls a tool; a page of another ori
     }
   }
   try {
-    assert.match(await talk('127.0.0.1'), 'from a page')
-    assert.match(await talk('localhost'), 'Failed to fetch')
+    assert.match(await runClient('127.0.0.1'), 'from a page')
+    assert.match(await runClient('localhost'), 'Failed to fetch')
   } finally {
     await open.close()
     pages.close()
@@ -310,7 +314,7 @@ test('a page in Chromium opens a session and calls a tool; a page of another ori
 })
 
 test('an origin that no browser sends is refused in the configuration', () => {
-  const asked: GatewayConfig = {
+  const config: GatewayConfig = {
     name: 'x',
     namespace: 'x',
     role: 'gateway',
@@ -331,13 +335,13 @@ test('an origin that no browser sends is refused in the configuration', () => {
     },
   }
   assert.equal(
-    checkGateway(asked).map(({ pointer }) => pointer),
+    checkGateway(config).map(({ pointer }) => pointer),
     [5, 6, 7, 8, 9, 10].map((index) => `/cors/origins/${index}`),
   )
 })
 
 /** Sends bytes unchanged and returns the whole answer. */
-function raw(url: string, text: string): Promise<string> {
+function sendRaw(url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve) => {
     let answer = ''
@@ -360,12 +364,12 @@ test('pages can also read the answer to a malformed HTTP request', async () => {
       [gateway, PAGE],
       [proxy, '\\*'],
     ] as const) {
-      const answer = await raw(one.url, begin(PAGE) + text)
+      const answer = await sendRaw(one.url, begin(PAGE) + text)
       assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `))
       assert.match(answer, new RegExp(`\r\nAccess-Control-Allow-Origin: ${origin}\r\n`))
     }
   }
-  const answer = await raw(gateway.url, `${begin('https://evil.example')}no header\r\n\r\n`)
+  const answer = await sendRaw(gateway.url, `${begin('https://evil.example')}no header\r\n\r\n`)
   assert.match(answer, /^HTTP\/1\.1 400 /)
   assert.not.match(answer, /Allow-Origin/)
 })

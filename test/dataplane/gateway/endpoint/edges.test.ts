@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { GatewayReplica } from '../../../support/gateway/replica.ts'
@@ -76,16 +76,16 @@ test('headers that may not be passed on are refused in the configuration', () =>
 })
 
 /** Sends a ping in a form that fetch does not allow. */
-function answerTo(asked: RequestOptions): Promise<IncomingMessage> {
+function answerTo(options: RequestOptions): Promise<IncomingMessage> {
   const { port } = new URL(gateway.url)
   return new Promise((resolve, reject) => {
-    const outgoing = request({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', ...asked }, (response) => {
+    const outgoing = request({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', ...options }, (response) => {
       response.resume()
       resolve(response)
     })
     outgoing.on('error', reject)
     // Node sends a body of HEAD and OPTIONS without its length.
-    outgoing.end(asked.method === undefined ? rpc('ping') : undefined)
+    outgoing.end(options.method === undefined ? rpc('ping') : undefined)
   })
 }
 
@@ -146,7 +146,7 @@ test('a stopping gateway is not ready at once, waits for calls, ends streams, an
   await eventually('it is not ready', async () => (await replica.readiness()) === 503)
   assert.not.match(await stream.text(), /jsonrpc/, 'the stream ends while the call goes on')
   assert.is(await replica.readiness(), 503)
-  assert.is(textOf((await slow).json.result), 'at last')
+  assert.is(readText((await slow).json.result), 'at last')
   assert.is(await ended, 0)
   await rm(directory, { recursive: true })
 })

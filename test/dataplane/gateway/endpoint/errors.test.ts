@@ -3,12 +3,12 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import {
-  answerOf,
   BASE_HEADERS,
-  batchOf,
   MODERN,
   modern,
   openSession,
+  parseAnswer,
+  parseBatch,
   post,
   postModern,
   rpc,
@@ -48,7 +48,7 @@ interface Case {
   readonly id?: unknown
 }
 
-const without = (name: string) => Object.fromEntries(Object.entries(call.headers).filter(([key]) => key !== name))
+const omitHeader = (name: string) => Object.fromEntries(Object.entries(call.headers).filter(([key]) => key !== name))
 const meta = (value: unknown) =>
   JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'b_t', _meta: value } })
 const VERSION = 'io.modelcontextprotocol/protocolVersion'
@@ -136,13 +136,13 @@ const posts: readonly Case[] = [
   {
     name: 'modern: no version header',
     body: call.body,
-    headers: without('mcp-protocol-version'),
+    headers: omitHeader('mcp-protocol-version'),
     status: 400,
     code: -32020,
     id: 1,
   },
-  { name: 'modern: no method header', body: call.body, headers: without('mcp-method'), status: 400, code: -32020 },
-  { name: 'modern: no name header', body: call.body, headers: without('mcp-name'), status: 400, code: -32020 },
+  { name: 'modern: no method header', body: call.body, headers: omitHeader('mcp-method'), status: 400, code: -32020 },
+  { name: 'modern: no name header', body: call.body, headers: omitHeader('mcp-name'), status: 400, code: -32020 },
   {
     name: 'modern: another version in the header',
     body: call.body,
@@ -296,7 +296,7 @@ test('notifications and responses in a session are accepted', async () => {
   }
 })
 
-for (const [asked, given] of [
+for (const [requested, answered] of [
   ['2025-11-25', '2025-11-25'],
   ['2025-06-18', '2025-06-18'],
   ['2025-03-26', '2025-03-26'],
@@ -304,9 +304,9 @@ for (const [asked, given] of [
   ['2026-07-28', '2025-11-25'],
   ['nonsense', '2025-11-25'],
 ] as const)
-  test(`initialize with ${asked} is answered with ${given}`, async () => {
-    const session = await openSession(gateway.url, {}, asked)
-    assert.is(session['mcp-protocol-version'], given)
+  test(`initialize with ${requested} is answered with ${answered}`, async () => {
+    const session = await openSession(gateway.url, {}, requested)
+    assert.is(session['mcp-protocol-version'], answered)
     const { 'mcp-protocol-version': _, ...bare } = session
     assert.is((await post(gateway.url, PING, bare)).status, 200)
   })
@@ -323,7 +323,7 @@ test('batches are accepted in revision 2025-03-26 and refused in all others', as
   const session = await openSession(gateway.url, {}, '2025-03-26')
   const answered = await post(gateway.url, batch, session)
   assert.is(answered.status, 200)
-  const byId = new Map(batchOf(answered).map((answer) => [answer.id, answer]))
+  const byId = new Map(parseBatch(answered).map((answer) => [answer.id, answer]))
   assert.is(byId.size, 3)
   assert.equal(byId.get(1), { jsonrpc: '2.0', id: 1, result: {} })
   assert.equal(byId.get('c'), { jsonrpc: '2.0', id: 'c', result: JSON.parse(OK_RESULT) })
@@ -354,8 +354,8 @@ test('a body over 8 MiB is refused, announced or not', async () => {
 })
 
 test('a client that sends far too much gets the reason before the connection ends', async () => {
-  const far = rpc('tools/list', { x: 'x'.repeat(20 * 1024 * 1024) })
-  for (let round = 0; round < 6; round++) assert.is((await post(gateway.url, far)).status, 413)
+  const remote = rpc('tools/list', { x: 'x'.repeat(20 * 1024 * 1024) })
+  for (let round = 0; round < 6; round++) assert.is((await post(gateway.url, remote)).status, 413)
 })
 
 test('a body just under 8 MiB is accepted', async () => {
@@ -379,7 +379,7 @@ const others: readonly [string, string, Record<string, string>, number][] = [
 ]
 for (const [name, method, headers, status] of others)
   test(name, async () => {
-    const answer = await answerOf(await fetch(gateway.url, { method, headers }))
+    const answer = await parseAnswer(await fetch(gateway.url, { method, headers }))
     assert.is(answer.status, status, answer.text)
     if (status === 405) assert.ok(answer.headers.get('allow')?.includes('POST'))
   })
@@ -421,7 +421,7 @@ test('a byte order mark before a request is skipped', async () => {
 })
 
 /** Sends bytes unchanged and returns the first line of the answer. */
-function raw(text: string): Promise<string> {
+function sendRaw(text: string): Promise<string> {
   const { hostname, port } = new URL(gateway.url)
   return new Promise((resolve, reject) => {
     const socket = connectSocket(Number(port), hostname, () => socket.write(text))
@@ -434,13 +434,13 @@ function raw(text: string): Promise<string> {
   })
 }
 
-const head = (host: string) =>
+const buildHead = (host: string) =>
   `POST /mcp HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: ${PING.length}\r\n\r\n${PING}`
 
 test('a foreign host is refused; an address and localhost are accepted', async () => {
-  assert.match(await raw(head('evil.example')), / 403 /)
-  assert.match(await raw(head('localhost:1')), / 400 /)
-  assert.match(await raw(head('127.0.0.1')), / 400 /)
+  assert.match(await sendRaw(buildHead('evil.example')), / 403 /)
+  assert.match(await sendRaw(buildHead('localhost:1')), / 400 /)
+  assert.match(await sendRaw(buildHead('127.0.0.1')), / 400 /)
 })
 
 test('a client that goes away in the middle of its body leaves nothing behind', async () => {

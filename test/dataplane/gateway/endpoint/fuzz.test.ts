@@ -61,7 +61,7 @@ const PIECES = [
   '__proto__',
 ]
 
-function mangled(text: string): Buffer {
+function mangle(text: string): Buffer {
   let bytes = Buffer.from(text)
   for (let times = 1 + random(4); times > 0; times--) {
     const at = random(bytes.length + 1)
@@ -78,7 +78,7 @@ test('mangled messages are answered, and never reach a tool that is hidden', asy
   backend.seen.length = 0
   for (let round = 0; round < 1_500; round++) {
     const era = random(2) === 0
-    const body = mangled(era ? call.body : rpc('tools/call', { name: 'b_open', arguments: { x: 'y' } }))
+    const body = mangle(era ? call.body : rpc('tools/call', { name: 'b_open', arguments: { x: 'y' } }))
     const headers = { ...BASE_HEADERS, ...(era ? call.headers : session) }
     const response = await fetch(gateway.url, { method: 'POST', headers, body: new Uint8Array(body) })
     const text = await response.text()
@@ -137,7 +137,7 @@ test('mangled HTTP does no harm', async () => {
   const whole = `POST /mcp HTTP/1.1\r\n${head.join('\r\n')}\r\ncontent-length: ${call.body.length}\r\n\r\n${call.body}`
   const chunked = `POST /mcp HTTP/1.1\r\n${head.join('\r\n')}\r\ntransfer-encoding: chunked\r\n\r\n5\r\n${call.body.slice(0, 5)}\r\n${(call.body.length - 5).toString(16)}\r\n${call.body.slice(5)}\r\n0\r\n\r\n`
   for (let round = 0; round < 300; round++) {
-    const bytes = mangled(random(2) === 0 ? whole : chunked)
+    const bytes = mangle(random(2) === 0 ? whole : chunked)
     await new Promise<void>((resolve) => {
       const socket = connectSocket(Number(port), hostname, () => socket.end(bytes))
       socket.on('data', () => {})
@@ -226,17 +226,17 @@ test('after all this the gateway works as before and has logged no failure of it
 })
 
 test('mangled answers of a backend do no harm', async () => {
-  const whole = (id: unknown) =>
+  const buildStream = (id: unknown) =>
     `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"type":"text","text":"ok"}]}}`
   const events = (id: unknown) =>
-    `event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n\ndata: ${whole(id)}\n\n`
+    `event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n\ndata: ${buildStream(id)}\n\n`
   const servers = await Promise.all(
     (['modern', 'legacy'] as const).map((era) =>
       startRawServer({
         era,
         call(request, res) {
           const asEvents = random(2) === 0
-          const bytes = mangled(asEvents ? events(request.message.id) : whole(request.message.id))
+          const bytes = mangle(asEvents ? events(request.message.id) : buildStream(request.message.id))
           res.writeHead(200, { 'content-type': asEvents ? 'text/event-stream' : 'application/json' })
           const at = random(bytes.length)
           res.write(bytes.subarray(0, at))

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { postPlainly } from '../../../support/gateway/plain-post.ts'
 import { BASE_HEADERS, MODERN, openSession, postModern, rpc } from '../../../support/gateway/post.ts'
-import { digest, variantsOf } from '../../../support/gateway/wrong-values.ts'
+import { buildVariants, digest } from '../../../support/gateway/wrong-values.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const META = {
@@ -101,7 +101,7 @@ async function send(text: string, headers: Record<string, string>, what: string)
   assert.not.match(body, /node:internal|\.ts:\d/, what)
 }
 
-async function isServedAsBefore(session: Record<string, string>): Promise<void> {
+async function assertServedAsBefore(session: Record<string, string>): Promise<void> {
   assert.ok((await postModern(gateway.url, 'tools/call', { name: 'm_t' })).json.result)
   const body = rpc('tools/call', { name: 'l_t' }, 'good')
   const response = await fetch(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...session }, body })
@@ -115,12 +115,12 @@ for (const [method, params] of [...Object.entries(legacy), ...Object.entries(not
     const session = await openSession(gateway.url)
     const isRequest = !method.startsWith('notifications/')
     const message = { jsonrpc: '2.0', ...(isRequest ? { id: 7 } : {}), method, params }
-    for (const { text, what } of variantsOf(message)) await send(text, session, `${method} ${what}`)
-    await isServedAsBefore(session)
+    for (const { text, what } of buildVariants(message)) await send(text, session, `${method} ${what}`)
+    await assertServedAsBefore(session)
   })
 
 /** Returns the value for the header `Mcp-Name`. */
-const targetOf = (params: object): unknown => {
+const readTarget = (params: object): unknown => {
   const { name, uri, taskId } = params as Record<string, unknown>
   return name ?? uri ?? taskId
 }
@@ -130,17 +130,17 @@ for (const [method, params] of [...Object.entries(modern), ...Object.entries(not
   test(`${method} without a session, with any JSON in each place`, async () => {
     const isRequest = !method.startsWith('notifications/')
     const message = { jsonrpc: '2.0', ...(isRequest ? { id: 7 } : {}), method, params: { ...params, _meta: META } }
-    const target = targetOf(params)
-    for (const { text, what } of variantsOf(message)) {
+    const target = readTarget(params)
+    for (const { text, what } of buildVariants(message)) {
       // All methods read `_meta` the same way: one method tests all of it, each other one another fifth.
       if (what.startsWith('/params/_meta/') && method !== 'tools/call' && digest(method + what) % 5 > 0) continue
       // The headers match the body where possible, so that the request passes the check of the headers.
-      const own = isOfTarget.test(what) ? (targetOf(JSON.parse(text).params) ?? target) : target
+      const own = isOfTarget.test(what) ? (readTarget(JSON.parse(text).params) ?? target) : target
       const plain = typeof own === 'string' && /^[\x21-\x7e]+$/.test(own) ? { 'mcp-name': own } : undefined
       const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': method, ...plain }
       await send(text, headers, `${method} ${what}`)
     }
-    await isServedAsBefore(await openSession(gateway.url))
+    await assertServedAsBefore(await openSession(gateway.url))
   })
 
 test('answers of a client to questions, with any JSON in each place', async () => {
@@ -150,8 +150,8 @@ test('answers of a client to questions, with any JSON in each place', async () =
     { jsonrpc: '2.0', id: 'portico-here-1', error: { code: -1, message: 'no', data: {} } },
   ]
   for (const response of responses)
-    for (const { text, what } of variantsOf(response)) await send(text, session, `a response, ${what}`)
-  await isServedAsBefore(session)
+    for (const { text, what } of buildVariants(response)) await send(text, session, `a response, ${what}`)
+  await assertServedAsBefore(session)
 })
 
 test('batches of any JSON', async () => {
@@ -161,18 +161,18 @@ test('batches of any JSON', async () => {
     { jsonrpc: '2.0', id: 2, method: 'tools/list', params: {} },
     { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } },
   ]
-  for (const { text, what } of variantsOf(batch)) await send(text, session, `a batch, ${what}`)
-  await isServedAsBefore(session)
+  for (const { text, what } of buildVariants(batch)) await send(text, session, `a batch, ${what}`)
+  await assertServedAsBefore(session)
 })
 
 test('messages that are no objects', async () => {
   const session = await openSession(gateway.url)
-  for (const { text } of variantsOf({ it: 1 })) {
+  for (const { text } of buildVariants({ it: 1 })) {
     const [, value = ''] = /^\{"it":(.*)\}$/s.exec(text) ?? []
     for (const headers of [session, { 'mcp-protocol-version': MODERN, 'mcp-method': 'ping' }])
       await send(value, headers, value.slice(0, 40))
   }
-  await isServedAsBefore(session)
+  await assertServedAsBefore(session)
 })
 
 test.run()

@@ -2,9 +2,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { answerOf, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { openSession, parseAnswer, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import {
   type IdentityProvider,
   introspectionClient,
@@ -44,11 +44,11 @@ test('every request without a token gets 401 with a challenge that names the met
   const answers = [
     await post(gateway.url, rpc('initialize', { protocolVersion: '2025-11-25' })),
     await postModern(gateway.url, 'server/discover'),
-    await answerOf(await fetch(gateway.url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } })),
-    await answerOf(await fetch(gateway.url, { method: 'DELETE', headers: { 'mcp-session-id': 'x' } })),
+    await parseAnswer(await fetch(gateway.url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } })),
+    await parseAnswer(await fetch(gateway.url, { method: 'DELETE', headers: { 'mcp-session-id': 'x' } })),
     // The answer is the same for a browser and for curl without a header.
-    await answerOf(await fetch(gateway.url, { headers: { accept: 'text/html' } })),
-    await answerOf(await fetch(gateway.url, { method: 'POST', headers: { accept: 'text/html' }, body: 'hello' })),
+    await parseAnswer(await fetch(gateway.url, { headers: { accept: 'text/html' } })),
+    await parseAnswer(await fetch(gateway.url, { method: 'POST', headers: { accept: 'text/html' }, body: 'hello' })),
   ]
   for (const { status, headers, json } of answers) {
     assert.is(status, 401)
@@ -87,13 +87,13 @@ for (const era of ['modern', 'legacy', 'auto'] as const)
   test(`SDK 2, ${era}, with a token`, async () => {
     const { client } = await connect(gateway.url, era, { headers: await bearer() })
     const result = await client.callTool({ name: 'b_echo', arguments: { message: 'hi' } })
-    assert.is(textOf(result), 'b: hi')
+    assert.is(readText(result), 'b: hi')
     await client.close()
   })
 
 test('SDK 1, with a token', async () => {
   const { client } = await connectV1(gateway.url, { headers: await bearer() })
-  assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: 'hi' } })), 'b: hi')
+  assert.is(readText(await client.callTool({ name: 'b_echo', arguments: { message: 'hi' } })), 'b: hi')
   await client.close()
 })
 

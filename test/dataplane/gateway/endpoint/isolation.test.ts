@@ -33,7 +33,7 @@ async function gatewayOver(
 }
 
 /** Starts a server whose only behaviour is `handle`. */
-async function odd(handle: Parameters<typeof createServer>[1]): Promise<string> {
+async function startOdd(handle: Parameters<typeof createServer>[1]): Promise<string> {
   const server: Server = createServer(handle as never)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   closing.push(async () => {
@@ -43,18 +43,18 @@ async function odd(handle: Parameters<typeof createServer>[1]): Promise<string> 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
 }
 
-async function raw(options: Parameters<typeof startRawServer>[0]): Promise<RawServer> {
+async function startRaw(options: Parameters<typeof startRawServer>[0]): Promise<RawServer> {
   const server = await startRawServer(options)
   closing.push(() => server.close())
   return server
 }
 
-const listed = async (gateway: GatewayUnderTest): Promise<string[]> =>
+const listTools = async (gateway: GatewayUnderTest): Promise<string[]> =>
   (await postModern(gateway.url, 'tools/list')).json.result.tools.map(({ name }: { name: string }) => name)
 
 const call = (gateway: GatewayUnderTest, name: string) => postModern(gateway.url, 'tools/call', { name })
 
-const backendOf = (status: GatewayStatus, name: string) => status.backends.find((backend) => backend.name === name)
+const findBackend = (status: GatewayStatus, name: string) => status.backends.find((backend) => backend.name === name)
 
 test('dead, silent and broken backends do not affect the others', async () => {
   const rubbish: [string, Parameters<typeof createServer>[1]][] = [
@@ -78,26 +78,26 @@ test('dead, silent and broken backends do not affect the others', async () => {
     { name: 'good', url: good.url },
     { name: 'dead', url: `http://127.0.0.1:${await freePort()}/mcp` },
   ]
-  for (const [name, handle] of rubbish) backends.push({ name, url: await odd(handle) })
+  for (const [name, handle] of rubbish) backends.push({ name, url: await startOdd(handle) })
   // The silent one's timeout outlasts the test, however slow the machine is.
   const gateway = await gatewayOver(backends, undefined, { healthCheckInterval: '1h', healthCheckTimeout: '59m' })
 
   const start = performance.now()
-  assert.equal(await listed(gateway), ['good_t'], 'the first list waits for the silent one, and not for ever')
+  assert.equal(await listTools(gateway), ['good_t'], 'the first list waits for the silent one, and not for ever')
   const first = performance.now()
-  assert.equal(await listed(gateway), ['good_t'])
+  assert.equal(await listTools(gateway), ['good_t'])
   assert.ok((await call(gateway, 'good_t')).json.result)
-  assert.ok(performance.now() - first < first - start, 'later ones wait for nobody')
+  assert.ok(performance.now() - first < first - start, 'later ones do not wait')
 
   const isTried = ({ name, health }: { name: string; health: string }) => name === 'silent' || health !== 'unknown'
   await eventually('all but the silent one to be tried', async () => (await gateway.status()).backends.every(isTried))
   const status = await gateway.status()
-  assert.is(backendOf(status, 'good')?.health, 'healthy')
-  assert.is(backendOf(status, 'silent')?.health, 'unknown')
-  assert.is(backendOf(status, 'denied')?.health, 'unauthenticated')
+  assert.is(findBackend(status, 'good')?.health, 'healthy')
+  assert.is(findBackend(status, 'silent')?.health, 'unknown')
+  assert.is(findBackend(status, 'denied')?.health, 'unauthenticated')
   for (const name of ['dead', 'html', 'error', 'cut', 'redirect', 'empty', 'array'])
-    assert.match(backendOf(status, name)?.health ?? '', /degraded|unhealthy/, name)
-  assert.match(backendOf(status, 'dead')?.lastError?.message ?? '', 'ECONNREFUSED')
+    assert.match(findBackend(status, name)?.health ?? '', /degraded|unhealthy/, name)
+  assert.match(findBackend(status, 'dead')?.lastError?.message ?? '', 'ECONNREFUSED')
 })
 
 test('a tool of a backend that never answered is unavailable, not unknown', async () => {
@@ -112,11 +112,11 @@ test('a tool of a backend that never answered is unavailable, not unknown', asyn
 test('a backend that starts later is found without a restart', async () => {
   const port = await freePort()
   const gateway = await gatewayOver([{ name: 'late', url: `http://127.0.0.1:${port}/mcp` }])
-  assert.equal(await listed(gateway), [])
-  await raw({ era: 'legacy', port, call: (request) => answer(request, OK_RESULT) })
-  await eventually('its tools', async () => (await listed(gateway)).includes('late_t'))
+  assert.equal(await listTools(gateway), [])
+  await startRaw({ era: 'legacy', port, call: (request) => answer(request, OK_RESULT) })
+  await eventually('its tools', async () => (await listTools(gateway)).includes('late_t'))
   assert.ok((await call(gateway, 'late_t')).json.result)
-  assert.is(backendOf(await gateway.status(), 'late')?.health, 'healthy')
+  assert.is(findBackend(await gateway.status(), 'late')?.health, 'healthy')
 })
 
 test('a backend that goes down stays listed; calls fail at once, and later without a try', async () => {
@@ -132,19 +132,19 @@ test('a backend that goes down stays listed; calls fail at once, and later witho
     assert.is(status, 200)
     assert.is(json.error.code, -32603)
   }
-  assert.equal(await listed(gateway), ['gone_t', 'good_t'])
-  const gone = backendOf(await gateway.status(), 'gone')
+  assert.equal(await listTools(gateway), ['gone_t', 'good_t'])
+  const gone = findBackend(await gateway.status(), 'gone')
   assert.is(gone?.health, 'unhealthy')
   // After two seconds, which may be over on a busy machine, the circuit allows one attempt.
   assert.match(gone?.circuit ?? '', /open$/)
-  const again = await raw({ era: 'modern', port: server.port, call: (request) => answer(request, OK_RESULT) })
+  const again = await startRaw({ era: 'modern', port: server.port, call: (request) => answer(request, OK_RESULT) })
   await eventually('the circuit to close', async () => (await call(gateway, 'gone_t')).json.result !== undefined)
   assert.ok(again.seen.length > 0)
-  assert.is(backendOf(await gateway.status(), 'gone')?.circuit, 'closed')
+  assert.is(findBackend(await gateway.status(), 'gone')?.circuit, 'closed')
 })
 
 test('a call ends after its backend’s timeout, whatever progress it reports', async () => {
-  const server = await raw({
+  const server = await startRaw({
     era: 'legacy',
     tools: [tool('hang'), tool('busy')],
     call(request, res) {
@@ -162,7 +162,7 @@ test('a call ends after its backend’s timeout, whatever progress it reports', 
     },
   })
   const gateway = await gatewayOver([{ name: 's', url: server.url, timeout: '2s' }])
-  await eventually('its tools', async () => (await listed(gateway)).length === 2)
+  await eventually('its tools', async () => (await listTools(gateway)).length === 2)
   const session = await openSession(gateway.url)
   for (const name of ['s_hang', 's_busy']) {
     const start = performance.now()
@@ -171,10 +171,10 @@ test('a call ends after its backend’s timeout, whatever progress it reports', 
     assert.match(text, /"code":-32603,"message":"The backend did not answer in time\."/)
     assert.ok(took > 1_900 && took < 30_000, `${name} took ${took} ms`)
   }
-  await eventually('the backend to be told', () => server.calls('notifications/cancelled').length === 2)
+  await eventually('the backend to be notified', () => server.calls('notifications/cancelled').length === 2)
 })
 
-test('invalid answers are told apart from valid ones', async () => {
+test('invalid answers are distinguished from valid ones', async () => {
   const lies: Record<string, (id: string) => string> = {
     'other-id': () => `{"jsonrpc":"2.0","id":"other","result":${OK_RESULT}}`,
     'no-id': () => `{"jsonrpc":"2.0","result":${OK_RESULT}}`,
@@ -186,7 +186,7 @@ test('invalid answers are told apart from valid ones', async () => {
     request: (id) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`,
   }
   for (const era of ['modern', 'legacy'] as const) {
-    const server = await raw({
+    const server = await startRaw({
       era,
       tools: Object.keys(lies).map((name) => tool(name)),
       call: (request) => lies[String(request.message.params?.['name'])]?.(JSON.stringify(request.message.id)) ?? '',
@@ -211,8 +211,8 @@ test('invalid answers are told apart from valid ones', async () => {
 
 test('a backend’s own error text is not shown to callers', async () => {
   const secret = 'postgres://user:pw@db'
-  const url = await odd((_req, res) => void res.writeHead(500, { 'x-secret': secret }).end(secret))
-  const server = await raw({
+  const url = await startOdd((_req, res) => void res.writeHead(500, { 'x-secret': secret }).end(secret))
+  const server = await startRaw({
     era: 'modern',
     call: (_request, res) => {
       res.writeHead(502, { 'content-type': 'text/plain' }).end(secret)
@@ -233,7 +233,7 @@ test('a backend’s own error text is not shown to callers', async () => {
 
 test('if an answer breaks off while it is streamed, the client’s breaks off too', async () => {
   let breakOff = () => {}
-  const server = await raw({
+  const server = await startRaw({
     era: 'modern',
     call: (request, res) => {
       res.writeHead(200, { 'content-type': 'application/json' })
@@ -254,7 +254,7 @@ test('if an answer breaks off while it is streamed, the client’s breaks off to
 
 test('listening clients do not use up the connections for calls', async () => {
   let streams = 0
-  const backend = await raw({
+  const backend = await startRaw({
     era: 'legacy',
     call: (request) => answer(request, OK_RESULT),
     before({ method }, res) {

@@ -7,7 +7,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type FastMcpServer, pythonClient, startFastMcp } from '../../../support/python.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
@@ -85,7 +85,7 @@ test('mcp-remote carries a client on standard input and output', async () => {
   const { tools } = await client.listTools()
   for (const [name] of calls) assert.ok(tools.some((tool) => tool.name === name))
   for (const [index, [name, args]] of calls.entries())
-    assert.is(textOf(await client.callTool({ name, arguments: args })), answers[index])
+    assert.is(readText(await client.callTool({ name, arguments: args })), answers[index])
   await client.close()
 })
 
@@ -97,7 +97,7 @@ for (const era of ['modern', 'legacy'] as const)
       { name: 'fast_steps', arguments: { count: 3 } },
       { onprogress: ({ progress }) => void seen.push(progress) },
     )
-    assert.is(textOf(result), '3 steps')
+    assert.is(readText(result), '3 steps')
     assert.equal(seen, [1, 2, 3])
     await client.close()
   })
@@ -105,7 +105,7 @@ for (const era of ['modern', 'legacy'] as const)
 test('SDK 1 calls tools of every server', async () => {
   const { client } = await connectV1(gateway.url)
   for (const [index, [name, args]] of calls.entries())
-    assert.is(textOf(await client.callTool({ name, arguments: args })), answers[index])
+    assert.is(readText(await client.callTool({ name, arguments: args })), answers[index])
   await client.close()
 })
 

@@ -9,7 +9,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { gatewaySetups } from '../../../../dataplane/gateway/page/gateway-page.ts'
 import { toolSummaries } from '../../../../dataplane/gateway/page/overview.ts'
-import { look, startBrowser } from '../../../support/browser.ts'
+import { openPage, startBrowser } from '../../../support/browser.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
@@ -31,10 +31,10 @@ let gateway: GatewayUnderTest
 let browser: Browser
 
 /** Starts a gateway and waits until it has tried every backend. */
-async function started(config: TestConfig): Promise<GatewayUnderTest> {
+async function startKnown(config: TestConfig): Promise<GatewayUnderTest> {
   const served = await startGateway(config)
-  const asked = async () => (await served.status()).backends.every(({ health }) => health !== 'unknown')
-  await eventually('every backend was asked', asked)
+  const areBackendsKnown = async () => (await served.status()).backends.every(({ health }) => health !== 'unknown')
+  await eventually('every backend was called', areBackendsKnown)
   return served
 }
 
@@ -46,7 +46,7 @@ test.before(async () => {
     call: () => undefined,
     tools: [tool('evil', evil), tool('l'.repeat(120), 'w'.repeat(400))],
   })
-  gateway = await started({
+  gateway = await startKnown({
     name: 'tools',
     backends: [
       { name: 'good', url: good.url },
@@ -68,7 +68,7 @@ const ask = async (base: string, accept: string, path = '/', method = 'GET') => 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
 
 /** Sends a request with the given Host header. */
-const asHost = (base: string, host: string) =>
+const fetchAsHost = (base: string, host: string) =>
   new Promise<{ status: number; text: string }>((resolve, reject) => {
     const sent = request(base, { headers: { host, accept: BROWSER } }, (response) => {
       let text = ''
@@ -111,11 +111,14 @@ test('programs get the same as JSON or in two lines, and HEAD works', async () =
   assert.equal([head.status, head.text], [200, ''])
 })
 
-test('other paths are not found; a client that posts to the root is told the endpoint', async () => {
+test('other paths are not found; a client that posts to the root gets the endpoint', async () => {
   for (const path of ['/none', '/index.html', '/mcp/none', '//'])
     assert.is((await ask(gateway.base, BROWSER, path)).status, 404)
-  const asked = [await ask(gateway.base, 'text/event-stream'), await ask(gateway.base, 'application/json', '/', 'POST')]
-  for (const { status, text } of asked) {
+  const answers = [
+    await ask(gateway.base, 'text/event-stream'),
+    await ask(gateway.base, 'application/json', '/', 'POST'),
+  ]
+  for (const { status, text } of answers) {
     assert.is(status, 404)
     assert.match(JSON.parse(text).message, '/mcp')
   }
@@ -133,17 +136,17 @@ test('texts of backends are shown as text, and the content security policy block
 })
 
 test('an unserved host name gets no page; if all are served, invalid names are not shown', async () => {
-  const other = await asHost(gateway.base, 'rebound.example')
+  const other = await fetchAsHost(gateway.base, 'rebound.example')
   assert.is(other.status, 403)
   assert.not.match(other.text, 'good')
-  const open = await started({ backends: [{ name: 'good', url: good.url }], allowedHosts: ['*'] })
+  const open = await startKnown({ backends: [{ name: 'good', url: good.url }], allowedHosts: ['*'] })
   try {
-    assert.match((await asHost(open.base, 'any.example:81')).text, '>http://any.example:81/mcp</pre>')
-    const odd = await asHost(open.base, "x$(id)'&.example")
+    assert.match((await fetchAsHost(open.base, 'any.example:81')).text, '>http://any.example:81/mcp</pre>')
+    const odd = await fetchAsHost(open.base, "x$(id)'&.example")
     assert.match(odd.text, 'tools/list')
     // What remains of the name is a single shell word.
     assert.not.match(odd.text, /http [\w-]+ http:\/\/x\$/)
-    const broken = await asHost(open.base, '"><b>')
+    const broken = await fetchAsHost(open.base, '"><b>')
     assert.is(broken.status, 400)
     assert.not.match(broken.text, '<b>')
   } finally {
@@ -152,7 +155,7 @@ test('an unserved host name gets no page; if all are served, invalid names are n
 })
 
 test('if callers have to log in, the page shows where and nothing behind the endpoint', async () => {
-  const closed = await started({
+  const closed = await startKnown({
     name: 'closed',
     backends: [{ name: 'secretive', url: good.url }],
     resourceUrl: 'https://tools.example/mcp',
@@ -178,7 +181,7 @@ test('if callers have to log in, the page shows where and nothing behind the end
 })
 
 test('below a path prefix the page is served and names the endpoint there', async () => {
-  const below = await started({ backends: [], endpointPrefix: '/team' })
+  const below = await startKnown({ backends: [], endpointPrefix: '/team' })
   try {
     const { text } = await ask(below.base, BROWSER, '/team/')
     assert.match(text, `>${below.base}/team/mcp</pre>`)
@@ -190,7 +193,7 @@ test('below a path prefix the page is served and names the endpoint there', asyn
 })
 
 test('a proxy has the page too', async () => {
-  const proxy = await started({ name: 'single', role: 'proxy', backends: [{ name: 'only', url: good.url }] })
+  const proxy = await startKnown({ name: 'single', role: 'proxy', backends: [{ name: 'only', url: good.url }] })
   try {
     const { text } = await ask(proxy.base, BROWSER)
     assert.match(text, '<td>only</td>')
@@ -251,8 +254,8 @@ test('the commands on the page work as shown', async () => {
 })
 
 test('in a browser the page has its layout and loads everything, light and dark', async () => {
-  const light = await look(gateway.base, { browser })
-  const dark = await look(gateway.base, { browser, dark: true })
+  const light = await openPage(gateway.base, { browser })
+  const dark = await openPage(gateway.base, { browser, dark: true })
   assert.equal([light.console, dark.console], ['', ''])
   assert.not.equal(light.picture, dark.picture)
   assert.match(light.dom, 'good_echo')
@@ -264,7 +267,7 @@ test('very long words stay within a narrow window', async () => {
   using folder = temporaryFolder()
   const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
   const file = folder.write('page.html', (await ask(gateway.base, BROWSER)).text.replace('</body>', measure))
-  const { dom } = await look(pathToFileURL(file).href, { browser, width: 500 })
+  const { dom } = await openPage(pathToFileURL(file).href, { browser, width: 500 })
   assert.is(/<title>(.*)<\/title>/.exec(dom)?.[1], '500')
 })
 

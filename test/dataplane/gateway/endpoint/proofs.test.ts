@@ -12,15 +12,15 @@ import { storedUpstreamTokens } from '../../../../dataplane/credentials/index.ts
 import { createMemoryTokenStore, LOGIN_CLAIM } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import {
-  answerOf,
   BASE_HEADERS,
   MODERN,
   modern,
   openSession,
+  parseAnswer,
   post,
   type RpcAnswer,
   rpc,
@@ -32,7 +32,7 @@ import {
   startIdentityProvider,
 } from '../../../support/network/identity-provider.ts'
 import { startStsEndpoint } from '../../../support/network/sts-endpoint.ts'
-import { exchanged, respond, startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
+import { buildExchanged, respond, startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 type Dpop = NonNullable<GatewayConfig['incomingAuth']['dpop']>
@@ -93,38 +93,38 @@ test.after(async () => {
   await provider.close()
 })
 
-const bound = (cnf: unknown = { jkt: key.jkt }) => provider.mint({ aud: 'us', cnf })
+const mintBound = (cnf: unknown = { jkt: key.jkt }) => provider.mint({ aud: 'us', cnf })
 const list = modern('tools/list')
 
 const send = (url: string, headers: Record<string, string>): Promise<RpcAnswer> =>
   post(url, list.body, { ...list.headers, ...headers })
 
-const challengeOf = ({ headers }: RpcAnswer): string => headers.get('www-authenticate') ?? ''
+const readChallenge = ({ headers }: RpcAnswer): string => headers.get('www-authenticate') ?? ''
 
 test('a bound token under Bearer is refused whether proofs are read or not, wherever it comes from', async () => {
   const tokens = {
-    jkt: await bound(),
-    certificate: await bound({ 'x5t#S256': 'bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2' }),
-    odd: await bound('anything'),
+    jkt: await mintBound(),
+    certificate: await mintBound({ 'x5t#S256': 'bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2' }),
+    odd: await mintBound('anything'),
     introspected: provider.grant({ aud: 'us', cnf: { jkt: key.jkt } }),
   }
   for (const gateway of [optional, required, off])
     for (const [name, token] of Object.entries(tokens)) {
       const answer = await send(gateway.url, { authorization: `Bearer ${token}` })
       assert.is(answer.status, 401, name)
-      assert.match(challengeOf(answer), /error="invalid_token"/, name)
+      assert.match(readChallenge(answer), /error="invalid_token"/, name)
     }
 })
 
-test('a token with the proof of its key is let in, introspected or not; a plain one where proofs are optional', async () => {
-  for (const token of [await bound(), provider.grant({ aud: 'us', cnf: { jkt: key.jkt } })])
+test('a token with the proof of its key is accepted, introspected or not; a plain one if proofs are optional', async () => {
+  for (const token of [await mintBound(), provider.grant({ aud: 'us', cnf: { jkt: key.jkt } })])
     for (const { url } of [optional, required])
       assert.is((await send(url, await key.headers('POST', RESOURCE, token))).status, 200)
   const plain = { authorization: `Bearer ${await provider.mint({ aud: 'us' })}` }
   assert.is((await send(optional.url, plain)).status, 200)
   const refused = await send(required.url, plain)
   assert.is(refused.status, 401)
-  assert.match(challengeOf(refused), /^DPoP .*error="invalid_token".*algs="ES256 EdDSA RS256 PS256"/)
+  assert.match(readChallenge(refused), /^DPoP .*error="invalid_token".*algs="ES256 EdDSA RS256 PS256"/)
 })
 
 test('a token is accepted in the header alone', async () => {
@@ -134,10 +134,10 @@ test('a token is accepted in the header alone', async () => {
 })
 
 test('challenges and metadata say whether proofs are supported or required', async () => {
-  assert.match(challengeOf(await send(off.url, {})), /^Bearer (?!.*DPoP)/)
-  assert.match(challengeOf(await send(optional.url, {})), /^Bearer .*, DPoP .*algs="ES256 EdDSA RS256 PS256"$/)
-  assert.match(challengeOf(await send(required.url, {})), /^DPoP .*resource_metadata="[^"]+".*algs=/)
-  assert.not.match(challengeOf(await send(required.url, {})), /Bearer|error=/)
+  assert.match(readChallenge(await send(off.url, {})), /^Bearer (?!.*DPoP)/)
+  assert.match(readChallenge(await send(optional.url, {})), /^Bearer .*, DPoP .*algs="ES256 EdDSA RS256 PS256"$/)
+  assert.match(readChallenge(await send(required.url, {})), /^DPoP .*resource_metadata="[^"]+".*algs=/)
+  assert.not.match(readChallenge(await send(required.url, {})), /Bearer|error=/)
   const metadata = async ({ base }: GatewayUnderTest) =>
     (await (await fetch(`${base}/.well-known/oauth-protected-resource/mcp`)).json()) as Record<string, unknown>
   const algs = ['ES256', 'EdDSA', 'RS256', 'PS256']
@@ -182,10 +182,10 @@ const WRONG: Readonly<Record<string, OddProof>> = {
 
 for (const [name, odd] of Object.entries(WRONG))
   test(`a proof is refused: ${name}`, async () => {
-    const token = await bound()
+    const token = await mintBound()
     const answer = await send(optional.url, await key.headers('POST', RESOURCE, token, odd))
     assert.is(answer.status, 401)
-    const challenge = challengeOf(answer)
+    const challenge = readChallenge(answer)
     assert.match(challenge, /^DPoP .*error="invalid_dpop_proof"/)
     assert.match(challenge, /algs="ES256 EdDSA RS256 PS256"/)
   })
@@ -193,7 +193,7 @@ for (const [name, odd] of Object.entries(WRONG))
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 /** Returns proofs that no library makes, and headers that contain no proof. */
-async function forged(token: string): Promise<Readonly<Record<string, string | undefined>>> {
+async function forgeProofs(token: string): Promise<Readonly<Record<string, string | undefined>>> {
   const good = await key.prove('POST', RESOURCE, token)
   const [head = '', body = '', signature = ''] = good.split('.')
   const other = await Prover.create()
@@ -228,22 +228,22 @@ async function forged(token: string): Promise<Readonly<Record<string, string | u
 }
 
 test('forged proofs are refused, and so is a request without one', async () => {
-  const token = await bound()
-  for (const [name, proof] of Object.entries(await forged(token))) {
+  const token = await mintBound()
+  for (const [name, proof] of Object.entries(await forgeProofs(token))) {
     const headers = { authorization: `DPoP ${token}`, ...(proof !== undefined && { dpop: proof }) }
     const answer = await send(optional.url, headers)
     assert.is(answer.status, 401, name)
-    assert.match(challengeOf(answer), /^DPoP .*error="invalid_(dpop_proof|token)".*algs=/, name)
+    assert.match(readChallenge(answer), /^DPoP .*error="invalid_(dpop_proof|token)".*algs=/, name)
   }
 })
 
 test('the proof of another key, a plain token and a token of another binding are invalid tokens under DPoP', async () => {
   const thief = await Prover.create()
   const cases = {
-    'another key': await thief.headers('POST', RESOURCE, await bound()),
+    'another key': await thief.headers('POST', RESOURCE, await mintBound()),
     'plain token': await key.headers('POST', RESOURCE, await provider.mint({ aud: 'us' })),
-    certificate: await key.headers('POST', RESOURCE, await bound({ 'x5t#S256': 'x' })),
-    'key and certificate': await key.headers('POST', RESOURCE, await bound({ jkt: key.jkt, 'x5t#S256': 'x' })),
+    certificate: await key.headers('POST', RESOURCE, await mintBound({ 'x5t#S256': 'x' })),
+    'key and certificate': await key.headers('POST', RESOURCE, await mintBound({ jkt: key.jkt, 'x5t#S256': 'x' })),
     'expired token': await key.headers(
       'POST',
       RESOURCE,
@@ -254,35 +254,35 @@ test('the proof of another key, a plain token and a token of another binding are
   for (const [name, headers] of Object.entries(cases)) {
     const answer = await send(optional.url, headers)
     assert.is(answer.status, 401, name)
-    assert.match(challengeOf(answer), /^DPoP .*error="invalid_token"/, name)
+    assert.match(readChallenge(answer), /^DPoP .*error="invalid_token"/, name)
   }
   // If the gateway accepts no proofs, the DPoP scheme is unknown.
-  assert.is((await send(off.url, await key.headers('POST', RESOURCE, await bound()))).status, 401)
+  assert.is((await send(off.url, await key.headers('POST', RESOURCE, await mintBound()))).status, 401)
 })
 
 test('each listed algorithm works, and htu may have a query', async () => {
   const all = await start({ algs: ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256', 'RS384', 'PS512'] })
   for (const alg of ['ES256', 'ES384', 'ES512', 'EdDSA', 'RS256', 'PS256', 'RS384', 'PS512', 'Ed25519']) {
     const prover = await Prover.create(alg)
-    const token = await bound({ jkt: prover.jkt })
+    const token = await mintBound({ jkt: prover.jkt })
     assert.is((await send(all.url, await prover.headers('POST', RESOURCE, token))).status, 200, alg)
     // The key is known now, but its proofs are checked as before.
     const [head, body] = (await prover.prove('POST', RESOURCE, token)).split('.')
     const unsigned = `${head}.${body}.${Buffer.alloc(64).toString('base64url')}`
     assert.is((await send(all.url, { authorization: `DPoP ${token}`, dpop: unsigned })).status, 401, alg)
   }
-  const token = await bound()
+  const token = await mintBound()
   const spelled = 'HTTPS://tools.example.com:443/mcp?x=1#y'
   assert.is((await send(all.url, await key.headers('POST', spelled, token))).status, 200)
 })
 
 test('a proof is refused the second time, unless replays are allowed', async () => {
-  const token = await bound()
+  const token = await mintBound()
   const headers = await key.headers('POST', RESOURCE, token)
   assert.is((await send(optional.url, headers)).status, 200)
   const again = await send(optional.url, headers)
   assert.is(again.status, 401)
-  assert.match(challengeOf(again), /error="invalid_dpop_proof"/)
+  assert.match(readChallenge(again), /error="invalid_dpop_proof"/)
   // One of fifty concurrent requests is accepted.
   const racing = await key.headers('POST', RESOURCE, token)
   const answers = await Promise.all(Array.from({ length: 50 }, () => send(optional.url, racing)))
@@ -298,7 +298,7 @@ test('a proof is for the configured URL, whatever Host and forwarding headers sa
   )
   const forge = { 'x-forwarded-host': 'evil.example.com', 'x-forwarded-proto': 'https' }
   for (const { url } of [optional, behind]) {
-    const token = await bound()
+    const token = await mintBound()
     assert.is((await send(url, { ...forge, ...(await key.headers('POST', RESOURCE, token)) })).status, 200)
     const evil = await key.headers('POST', 'https://evil.example.com/mcp', token)
     assert.is((await send(url, { ...forge, ...evil })).status, 401)
@@ -308,7 +308,7 @@ test('a proof is for the configured URL, whatever Host and forwarding headers sa
 
 test('in a session each POST, GET and DELETE needs a proof of its own', async () => {
   for (const url of [optional.url, required.url]) {
-    const token = await bound()
+    const token = await mintBound()
     const proven = (method: string) => key.headers(method, RESOURCE, token)
     const session = await openSession(url, await proven('POST'))
     const { 'mcp-session-id': id = '', 'mcp-protocol-version': version = '' } = session
@@ -321,7 +321,7 @@ test('in a session each POST, GET and DELETE needs a proof of its own', async ()
     assert.not(stream.ended)
     await stream.leave()
     const remove = async (method: string) =>
-      answerOf(await fetch(url, { method: 'DELETE', headers: { ...at, ...(await proven(method)) } }))
+      parseAnswer(await fetch(url, { method: 'DELETE', headers: { ...at, ...(await proven(method)) } }))
     assert.is((await remove('POST')).status, 401)
     assert.is((await remove('GET')).status, 401)
     assert.is((await remove('DELETE')).status, 204)
@@ -330,10 +330,10 @@ test('in a session each POST, GET and DELETE needs a proof of its own', async ()
 
 test('a nonce is required, sent with each answer, and refused if it was issued elsewhere', async () => {
   const { url } = await start({ nonce: 'required' })
-  const token = await bound()
+  const token = await mintBound()
   const first = await send(url, await key.headers('POST', RESOURCE, token))
   assert.is(first.status, 401)
-  assert.match(challengeOf(first), /^DPoP .*error="use_dpop_nonce"/)
+  assert.match(readChallenge(first), /^DPoP .*error="use_dpop_nonce"/)
   const nonce = first.headers.get('dpop-nonce') ?? ''
   assert.match(nonce, /^[\w-]{43}$/)
   const good = await send(url, await key.headers('POST', RESOURCE, token, { claims: { nonce } }))
@@ -342,7 +342,7 @@ test('a nonce is required, sent with each answer, and refused if it was issued e
   for (const wrong of ['', 'x', `${nonce}x`, nonce.replace(/^./, (c) => (c === 'A' ? 'B' : 'A'))]) {
     const refused = await send(url, await key.headers('POST', RESOURCE, token, { claims: { nonce: wrong } }))
     assert.is(refused.status, 401)
-    assert.match(challengeOf(refused), /error="use_dpop_nonce"/)
+    assert.match(readChallenge(refused), /error="use_dpop_nonce"/)
     assert.ok(refused.headers.get('dpop-nonce'))
   }
 })
@@ -351,7 +351,7 @@ for (const era of ['modern', 'legacy'] as const)
   test(`the SDK’s client lists and calls with proofs and a nonce, in the ${era} era`, async () => {
     const { url } = await start({ nonce: 'required', mode: 'required' }, { resourceUrl: undefined })
     const session = await DpopSession.create()
-    const token = await bound({ jkt: session.thumbprint })
+    const token = await mintBound({ jkt: session.thumbprint })
     const client = new Client(
       { name: 'proving', version: '1' },
       { versionNegotiation: { mode: era === 'modern' ? { pin: MODERN } : era } },
@@ -363,7 +363,7 @@ for (const era of ['modern', 'legacy'] as const)
     const { tools } = await client.listTools()
     assert.ok(tools.some(({ name }) => name === 'b_echo'))
     const result = await client.callTool({ name: 'b_echo', arguments: { message: 'proven' } })
-    assert.is(textOf(result), 'b: proven')
+    assert.is(readText(result), 'b: proven')
     if (era === 'legacy') await transport.terminateSession()
     await client.close()
   })
@@ -389,7 +389,7 @@ test('a backend sees neither the proof nor the token, with whatever credential i
     const assertion = await new SignJWT({ aud: 'https://as.example', resource })
       .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
       .sign(Buffer.alloc(32, 1))
-    respond(response, 200, exchanged(assertion, { issued_token_type: ID_JAG, token_type: 'N_A' }))
+    respond(response, 200, buildExchanged(assertion, { issued_token_type: ID_JAG, token_type: 'N_A' }))
   }
   const ofLogin = { owner: 'alice', subject: 'alice-there', accessToken: secret('of-the-login') }
   await store.put({ login: 'login', provider: 'github' }, ofLogin, { ttlMs: 600_000 })
@@ -442,7 +442,7 @@ test('a backend sees neither the proof nor the token, with whatever credential i
 test('oauth4webapi’s proofs are accepted, with the required nonce', async () => {
   const { url } = await start({ nonce: 'required', mode: 'required' }, { resourceUrl: undefined })
   const keys = await oauth.generateKeyPair('ES256', { extractable: true })
-  const token = await bound({ jkt: await calculateJwkThumbprint(await exportJWK(keys.publicKey)) })
+  const token = await mintBound({ jkt: await calculateJwkThumbprint(await exportJWK(keys.publicKey)) })
   const DPoP = oauth.DPoP({}, keys)
   const ask = () =>
     oauth.protectedResourceRequest(

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { answerOf, BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, modern, openSession, parseAnswer, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import {
   answer,
   OK_RESULT,
@@ -206,13 +206,13 @@ for (const form of ['application/json', 'text/event-stream'])
       res.end(form === 'application/json' ? answer(request, result) : event(answer(request, result)))
       return undefined
     }
-    const { text: told } = await post(
+    const { text: received } = await post(
       gateway.url,
       rpc('tools/call', { name: 'new_exact' }),
       await openSession(gateway.url),
     )
     const left = `{"jsonrpc":"2.0","id":1,"result":{"text":"${text}","x":${ODD}}}`
-    assert.ok(told.replace(/^event: message\ndata: /, '').trim() === left)
+    assert.ok(received.replace(/^event: message\ndata: /, '').trim() === left)
   })
 
 test('a large request for input, which a legacy client can’t be asked, is an error', async () => {
@@ -229,17 +229,17 @@ test('a huge answer is not collected in memory', async () => {
   behaviours['flow'] = (request, res) => {
     res.writeHead(200, { 'content-type': 'application/json' })
     res.write(`{"jsonrpc":"2.0","id":${request.message.id},"result":{"text":"`)
-    const more = () => {
+    const writeMore = () => {
       while (written < 200) {
         written++
         if (!res.write('y'.repeat(MB))) {
-          res.once('drain', more)
+          res.once('drain', writeMore)
           return
         }
       }
       res.end('"}}')
     }
-    more()
+    writeMore()
     return undefined
   }
   const request = modern('tools/call', { name: 'new_flow' })
@@ -321,7 +321,7 @@ test('progress is relayed under the call’s own token', async () => {
     }
 })
 
-test('a modern client gets log messages from the level that it asked for', async () => {
+test('a modern client gets log messages from its requested level on', async () => {
   behaviours['events'] = (request, res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     res.end(`${event(log('debug'))}${event(log('error'))}${event(answer(request, OK_RESULT))}`)
@@ -445,7 +445,7 @@ test('a modern client that disconnects cancels its call', async () => {
     await gone
     await eventually('the backend’s request to be given up', () => closed)
     if (server === newer) continue
-    await eventually('the legacy backend to be told', () => server.calls('notifications/cancelled').length === 1)
+    await eventually('the legacy backend to be notified', () => server.calls('notifications/cancelled').length === 1)
     const sent = server.calls('tools/call')[0]?.message.id
     assert.is(server.calls('notifications/cancelled')[0]?.message.params?.['requestId'], sent)
   }
@@ -461,7 +461,7 @@ test('a legacy client cancels by a notification', async () => {
   assert.is((await post(gateway.url, JSON.stringify(cancelled), session)).status, 202)
   // The client expects no answer; its request ends without one.
   assert.is((await call).text, '')
-  await eventually('the backend to be told', () => older.calls('notifications/cancelled').length === 1)
+  await eventually('the backend to be notified', () => older.calls('notifications/cancelled').length === 1)
   assert.is(older.calls('notifications/cancelled')[0]?.message.params?.['requestId'], 'c1')
 })
 
@@ -530,7 +530,7 @@ test('a JSON answer has a content-length', async () => {
 
 test('the admin listener answers probes', async () => {
   for (const path of ['/healthz', '/readyz', '/version', '/status'])
-    assert.is((await answerOf(await fetch(gateway.adminUrl + path))).status, 200, path)
+    assert.is((await parseAnswer(await fetch(gateway.adminUrl + path))).status, 200, path)
 })
 
 test.run()

@@ -55,16 +55,16 @@ test('known keys stay in use while the issuer is down', async () => {
 })
 
 test('an introspection under way finishes during a reload', async () => {
-  let asked: ServerResponse | undefined
+  let pending: ServerResponse | undefined
   idp.intercept = (request, response) => {
     if (request.url !== '/introspect') return false
-    asked = response
+    pending = response
     return true
   }
   const status = statusWith('opaque')
-  await eventually('the question', () => asked !== undefined)
+  await eventually('the question', () => pending !== undefined)
   await reload()
-  asked?.end(JSON.stringify({ active: true, sub: 's', aud: AUDIENCE, exp: Date.now() / 1000 + 60 }))
+  pending?.end(JSON.stringify({ active: true, sub: 's', aud: AUDIENCE, exp: Date.now() / 1000 + 60 }))
   assert.is(await status, 200)
 })
 

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
@@ -30,17 +30,17 @@ test.before.each(async () => {
 
 test.after.each(() => gateway.close())
 
-const shown = async (): Promise<string[]> =>
+const listNames = async (): Promise<string[]> =>
   (await postModern(gateway.url, 'tools/list')).json.result.tools.map(({ name }: { name: string }) => name)
 
 test('a changed filter takes effect, and sessions live on', async () => {
   const { client } = await connectV1(gateway.url)
-  assert.is(textOf(await client.callTool({ name: 'two_echo', arguments: { message: '1' } })), 'two: 1')
+  assert.is(readText(await client.callTool({ name: 'two_echo', arguments: { message: '1' } })), 'two: 1')
   const initialized = two.calls('initialize').length
   await gateway.configure({ ...config, aggregation: { tools: [{ workload: 'one', filter: ['echo'] }] } })
-  await eventually('the filter', async () => (await shown()).filter((name) => name.startsWith('one_')).length === 1)
-  assert.is(textOf(await client.callTool({ name: 'one_echo', arguments: { message: '2' } })), 'one: 2')
-  assert.is(textOf(await client.callTool({ name: 'two_echo', arguments: { message: '3' } })), 'two: 3')
+  await eventually('the filter', async () => (await listNames()).filter((name) => name.startsWith('one_')).length === 1)
+  assert.is(readText(await client.callTool({ name: 'one_echo', arguments: { message: '2' } })), 'one: 2')
+  assert.is(readText(await client.callTool({ name: 'two_echo', arguments: { message: '3' } })), 'two: 3')
   assert.is(two.calls('initialize').length, initialized, 'the backend’s session lives on too')
   await client.close()
 })
@@ -51,10 +51,10 @@ test('a backend that is added serves, one that is removed is gone', async () => 
   const { backends } = config
   await gateway.configure({ backends: [backends[0] as never, { name: 'three', url: third.url }] })
   await eventually('the new set', async () => {
-    const names = await shown()
+    const names = await listNames()
     return names.includes('three_echo') && !names.includes('two_echo')
   })
-  assert.is(textOf(await client.callTool({ name: 'three_echo', arguments: { message: 'hi' } })), 'three: hi')
+  assert.is(readText(await client.callTool({ name: 'three_echo', arguments: { message: 'hi' } })), 'three: hi')
   try {
     await client.callTool({ name: 'two_echo', arguments: { message: 'hi' } })
     assert.unreachable()
@@ -82,23 +82,23 @@ test('a call in flight is finished when its backend is removed', async () => {
   const slow = postModern(gateway.url, 'tools/call', { name: 'one_slow', arguments: { ms: 600 } })
   await eventually('the call to arrive', () => one.calls('tools/call').some(({ body }) => body.includes('"slow"')))
   await gateway.configure({ backends: [config.backends[1] as never] })
-  await eventually('the backend to be gone', async () => !(await shown()).includes('one_slow'))
-  assert.is(textOf((await slow).json.result), 'at last')
+  await eventually('the backend to be gone', async () => !(await listNames()).includes('one_slow'))
+  assert.is(readText((await slow).json.result), 'at last')
 })
 
-test('listening clients are told that the tools have changed', async () => {
+test('listening clients are notified that the tools have changed', async () => {
   const session = await openSession(gateway.url)
-  await eventually('the backends', async () => (await shown()).length > 0)
+  await eventually('the backends', async () => (await listNames()).length > 0)
   const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
   assert.is(stream.headers.get('content-type'), 'text/event-stream')
   const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
   await gateway.configure({ ...config, aggregation: { excludeAllTools: true } })
   // The stream's first event only sets the event id.
-  let said = ''
-  const told = /event: message\ndata: .*"notifications\/tools\/list_changed".*\n\n$/
-  for (let read = await reader.read(); !read.done && !told.test(said); read = await reader.read())
-    said += Buffer.from(read.value).toString()
-  assert.match(said, told)
+  let received = ''
+  const listChanged = /event: message\ndata: .*"notifications\/tools\/list_changed".*\n\n$/
+  for (let read = await reader.read(); !read.done && !listChanged.test(received); read = await reader.read())
+    received += Buffer.from(read.value).toString()
+  assert.match(received, listChanged)
   await reader.cancel()
 })
 
@@ -119,7 +119,7 @@ test('a refused configuration leaves the old one in force, and every finding is 
   assert.is(status.config, before)
   const pointers = status.refused.map(({ pointer }) => pointer)
   for (const pointer of ['/role', '/backends/1/url']) assert.ok(pointers.includes(pointer), pointers.join())
-  assert.ok((await shown()).includes('two_echo'))
+  assert.ok((await listNames()).includes('two_echo'))
 
   await gateway.configure('{ broken')
   await eventually(
@@ -129,7 +129,7 @@ test('a refused configuration leaves the old one in force, and every finding is 
   assert.is((await gateway.status()).config, before)
 
   await gateway.configure({ ...config, aggregation: { excludeAllTools: true } })
-  await eventually('the next good one', async () => (await shown()).length === 0)
+  await eventually('the next good one', async () => (await listNames()).length === 0)
   assert.is.not((await gateway.status()).config, before)
   assert.equal((await gateway.status()).refused, [])
 })
@@ -148,7 +148,7 @@ test('changed authentication applies to existing sessions too', async () => {
 
 test('a backend that changes its list tells the gateway, which tells its clients', async () => {
   const session = await openSession(gateway.url)
-  await eventually('the backends', async () => (await shown()).includes('two_echo'))
+  await eventually('the backends', async () => (await listNames()).includes('two_echo'))
   const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
   const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
   for (const [name, server] of [
@@ -156,9 +156,9 @@ test('a backend that changes its list tells the gateway, which tells its clients
     ['two', two],
   ] as const) {
     server.addTool('later')
-    await eventually(`${name}_later`, async () => (await shown()).includes(`${name}_later`))
-    let told = ''
-    while (!told.includes('list_changed')) told += Buffer.from((await reader.read()).value ?? []).toString()
+    await eventually(`${name}_later`, async () => (await listNames()).includes(`${name}_later`))
+    let received = ''
+    while (!received.includes('list_changed')) received += Buffer.from((await reader.read()).value ?? []).toString()
   }
   await reader.cancel()
 })

@@ -6,7 +6,7 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import type { GatewayUnderTest } from '../../../support/gateway/gateway.ts'
 import { openSession } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { logged, Stage } from '../../../support/gateway/stage.ts'
+import { buildLogMessage, Stage } from '../../../support/gateway/stage.ts'
 
 let stage: Stage
 const replicas = new RedisStage(test, () => stage.backend.url)
@@ -31,7 +31,7 @@ async function resumedElsewhere(one: { readonly url: string }, two: { readonly u
   await broken.leave()
   const back = await listen(two.url, session, broken.lastId)
   stage.log('live')
-  await eventually('what comes', () => back.texts.includes('live'))
+  await eventually('the live event', () => back.texts.includes('live'))
   return { session, back }
 }
 
@@ -42,14 +42,14 @@ test('another replica sends the missed part of an answer and the rest', async ()
   await broken.leave()
   stage.log('missed')
   const back = await listen(two.url, session, broken.lastId)
-  await eventually('what was missed', () => back.texts.includes('missed'))
+  await eventually('the missed event', () => back.texts.includes('missed'))
   stage.log('live')
-  await eventually('what comes', () => back.texts.includes('live'))
+  await eventually('the live event', () => back.texts.includes('live'))
   // The client leaves again and returns to the first replica.
   await back.leave()
   stage.answer()
   const home = await listen(one.url, session, back.lastId)
-  await eventually('the end', () => home.ended)
+  await eventually('the stream to end', () => home.ended)
   assert.equal([back.texts, home.texts], [['missed', 'live'], ['ok']])
 })
 
@@ -61,12 +61,12 @@ test('a listening stream is resumed at another replica', async () => {
   await call(one.url, session)
   await eventually('the backend’s stream', () => stage.gets.length === 1)
   await stream.leave()
-  stage.gets[0]?.write(`data: ${logged('missed')}\n\n`)
+  stage.gets[0]?.write(`data: ${buildLogMessage('missed')}\n\n`)
   const back = await listen(two.url, session, stream.lastId)
-  await eventually('what was missed', () => back.texts.includes('missed'))
+  await eventually('the missed event', () => back.texts.includes('missed'))
   await eventually('the backend’s next stream', () => stage.gets.length === 2)
-  stage.gets[1]?.write(`data: ${logged('live')}\n\n`)
-  await eventually('what comes', () => back.texts.includes('live'))
+  stage.gets[1]?.write(`data: ${buildLogMessage('live')}\n\n`)
+  await eventually('the live event', () => back.texts.includes('live'))
   assert.equal(back.texts, ['missed', 'live'])
 })
 
@@ -102,7 +102,7 @@ test('a replica that no longer knows a stream says so at once', async () => {
   const session = await openSession(two.url)
   const broken = await call(one.url, session)
   const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.is(back.messages.at(-1)?.error?.code, -32603)
 })
 
@@ -112,7 +112,7 @@ test('an answer that was lost with its replica is an error', async () => {
   const broken = await call(one.url, session)
   const id = broken.lastId.replace(/^[^.]*/, 'AAAAAAAAAAAA')
   const back = await listen(two.url, session, id)
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.equal(
     back.messages.map((message) => [message.id, message.error?.code]),
     [['c1', -32603]],
@@ -123,7 +123,7 @@ test('if the replica with an answer is killed, the client that resumed elsewhere
   const [one, two] = await replicas.oneToKill({ role: 'proxy' })
   const { session, back } = await resumedElsewhere(one, two)
   await one.end('SIGKILL')
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.equal(
     back.messages.map(({ id, params, error }) => [id, params?.data ?? error?.code]),
     [
@@ -140,7 +140,7 @@ test('if the replica with the client is killed, the answer waits for the client 
   await two.end('SIGKILL')
   stage.answer()
   const home = await listen(one.url, session, back.lastId)
-  await eventually('the end', () => home.ended)
+  await eventually('the stream to end', () => home.ended)
   assert.equal(home.texts, ['ok'])
 })
 

@@ -8,7 +8,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { logged, Stage } from '../../../support/gateway/stage.ts'
+import { buildLogMessage, Stage } from '../../../support/gateway/stage.ts'
 import { answer } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -45,10 +45,10 @@ test('a client that reconnects gets the missed part of an answer and the rest', 
   const back = await listen(url, session, broken.lastId)
   assert.is(back.status, 200)
   assert.is(back.headers.get('content-type'), 'text/event-stream')
-  await eventually('what was missed', () => back.texts.includes('missed'))
+  await eventually('the missed event', () => back.texts.includes('missed'))
   stage.log('live')
   stage.answer()
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.equal(back.texts, ['missed', 'live', 'ok'])
   assert.is(back.messages.at(-1)?.id, 'c1')
   assert.is(stage.backend.calls('tools/call').length, 1)
@@ -65,13 +65,13 @@ test('an answer that arrived while its client was away is kept, and nothing foll
   await broken.leave()
   stage.answer()
   const back = await listen(url, session, broken.lastId)
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.equal(back.texts, ['ok'])
   // A client may resume again although it has everything: one of the SDKs does after an error.
   assert.is((await listen(url, session, back.lastId)).status, 204)
   // Resuming after an earlier event repeats the later ones.
   const again = await listen(url, session, broken.events[0]?.id)
-  await eventually('the end', () => again.ended)
+  await eventually('the stream to end', () => again.ended)
   assert.equal(again.texts, ['first', 'ok'])
 })
 
@@ -90,7 +90,7 @@ test('the streams of two concurrent calls are resumed separately', async () => {
     [two, '2'],
   ] as const) {
     const back = await listen(url, session, reader.lastId)
-    await eventually('the end', () => back.ended)
+    await eventually('the stream to end', () => back.ended)
     assert.equal(back.texts, [text])
   }
 })
@@ -106,7 +106,7 @@ test('a stream begins with an event without data only if the client’s revision
     const session = await openSession(url, {}, revision)
     const reader = await call(stage, url, session)
     stage.answer()
-    await eventually('the end', () => reader.ended)
+    await eventually('the stream to end', () => reader.ended)
     assert.is(reader.events[0]?.message === undefined, primed, revision)
     assert.ok(reader.events.every(({ id }) => id !== undefined))
     const stream = await listen(url, session)
@@ -129,7 +129,7 @@ test('a stream can’t be resumed from another session', async () => {
   const broken = await call(stage, url, await openSession(url))
   await broken.leave()
   const other = await listen(url, await openSession(url), broken.lastId)
-  await eventually('the end', () => other.ended)
+  await eventually('the stream to end', () => other.ended)
   assert.equal(other.texts, ['The answer is no longer there; the request may have been carried out.'])
   stage.answer()
 })
@@ -143,7 +143,7 @@ test('a large answer that was streamed while its client was away is replaced by 
   stage.answer(`{"content":[{"type":"text","text":"${'x'.repeat(600_000)}"}]}`)
   await eventually('the call to end', () => stage.calls[0]?.res.writableFinished === true)
   const back = await listen(url, session, broken.lastId)
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.is(back.messages.at(-1)?.error?.code, -32603)
   assert.is((await listen(url, session, back.lastId)).status, 204)
 })
@@ -156,7 +156,7 @@ test('a large answer is streamed to a client that has reconnected', async () => 
   await broken.leave()
   const back = await listen(url, session, broken.lastId)
   stage.answer(`{"content":[{"type":"text","text":"${'x'.repeat(3_000_000)}"}]}`)
-  await eventually('the end', () => back.ended)
+  await eventually('the stream to end', () => back.ended)
   assert.is(back.messages[0]?.result.content[0].text.length, 3_000_000)
 })
 
@@ -168,15 +168,15 @@ test('notifications that were sent while a client was away reach it when it reco
   await eventually('the first event', () => stream.events.length === 1)
   await call(stage, url, session)
   await eventually('the backend’s stream', () => stage.gets.length === 1)
-  const say = (text: string) => stage.gets[0]?.write(`data: ${logged(text)}\n\n`)
-  say('heard')
-  await eventually('it is heard', () => stream.texts.includes('heard'))
+  const sendLog = (text: string) => stage.gets[0]?.write(`data: ${buildLogMessage(text)}\n\n`)
+  sendLog('heard')
+  await eventually('the message to arrive', () => stream.texts.includes('heard'))
   await stream.leave()
-  say('missed')
+  sendLog('missed')
   const back = await listen(url, session, stream.lastId)
-  await eventually('what was missed', () => back.texts.includes('missed'))
-  say('live')
-  await eventually('what comes', () => back.texts.includes('live'))
+  await eventually('the missed event', () => back.texts.includes('missed'))
+  sendLog('live')
+  await eventually('the live event', () => back.texts.includes('live'))
   assert.equal(back.texts, ['missed', 'live'])
   assert.is(stage.gets.length, 1, 'the backend did not notice')
 })
@@ -186,20 +186,20 @@ test('a client on an older SDK reconnects by its resumption token', async () => 
   const { url } = await serve(stage)
   const first = new StreamableHTTPClientTransport(new URL(url))
   const before = new Client({ name: 'c', version: '1' })
-  const heard: unknown[] = []
-  before.fallbackNotificationHandler = async ({ params }) => void heard.push(params?.['data'])
+  const received: unknown[] = []
+  before.fallbackNotificationHandler = async ({ params }) => void received.push(params?.['data'])
   await before.connect(first)
   let token: string | undefined
   const lost = before
     .request({ method: 'tools/call', params: { name: 't', arguments: {} } }, CallToolResultSchema, {
-      onresumptiontoken: (given) => {
-        token = given
+      onresumptiontoken: (value) => {
+        token = value
       },
     })
     .catch((error: Error) => error.message)
   await eventually('the call', () => stage.calls.length === 1)
   stage.log('first')
-  await eventually('it is heard', () => heard.includes('first') && token !== undefined)
+  await eventually('the message to arrive', () => received.includes('first') && token !== undefined)
   const { sessionId, protocolVersion } = first
   await before.close()
   assert.match(String(await lost), /closed/i)

@@ -12,7 +12,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { initialize, KeptClient, keepAsking, type ToolCall, visit } from '../../../support/gateway/kept-client.ts'
 import { openSession } from '../../../support/gateway/post.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -26,9 +26,9 @@ test.before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'portico-rollouts-'))
   backend = await startRawServer({
     era: 'legacy',
-    call(asked, res) {
-      const { slow } = (asked.message.params?.['arguments'] ?? {}) as { slow?: boolean }
-      const body = answer(asked, OK_RESULT)
+    call(request, res) {
+      const { slow } = (request.message.params?.['arguments'] ?? {}) as { slow?: boolean }
+      const body = answer(request, OK_RESULT)
       if (!slow) return body
       setTimeout(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body), SLOW_MS)
       return undefined
@@ -49,14 +49,18 @@ test.after(async () => {
 })
 
 async function start(preStop?: DrainTimes) {
-  const { log } = keptLog()
+  const { log } = recordLog()
   const at = { listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', configFile: join(directory, 'gateway.yaml') }
   const served = await serveGateway({ ...at, stateDirectory: join(directory, 'state'), log, preStop })
-  return { ...served, port: Number(new URL(served.url).port), ready: async () => statusOf(`${served.adminUrl}/readyz`) }
+  return {
+    ...served,
+    port: Number(new URL(served.url).port),
+    ready: async () => readStatus(`${served.adminUrl}/readyz`),
+  }
 }
 
 /** Returns the status, or 0 if nothing listens. */
-const statusOf = (url: string): Promise<number> =>
+const readStatus = (url: string): Promise<number> =>
   fetch(url, { headers: { connection: 'close' } }).then(
     ({ status }) => status,
     () => 0,
@@ -69,7 +73,7 @@ test('rollouts under clients of both eras with kept connections lose nothing', a
   const front = await startTcpFront(running.port)
   const url = `http://127.0.0.1:${front.port}/mcp`
   const isAnswer = (body: string) => body.includes('"ok"')
-  const asked = keepAsking({ url, clients: 20, pause: 20, call, isAnswer })
+  const stopAsking = keepAsking({ url, clients: 20, pause: 20, call, isAnswer })
   for (let rollout = 0; rollout < ROLLOUTS; rollout++) {
     const next = await start()
     const ending = running.close(times)
@@ -79,7 +83,7 @@ test('rollouts under clients of both eras with kept connections lose nothing', a
     await ending
     running = next
   }
-  const { visits, lost } = await asked()
+  const { visits, lost } = await stopAsking()
   assert.equal(lost, [], `of ${visits}`)
   assert.ok(visits > 50 * ROLLOUTS)
   if (process.env['ROLLOUTS']) console.log(`${ROLLOUTS} rollouts, ${visits} visits, ${lost.length} lost`)
@@ -99,9 +103,9 @@ test('a stopping gateway is not ready, serves meanwhile, tells each client, and 
   assert.is((await fresh.post(initialize)).headers.connection, 'close')
   await delay(500)
   // The idle connection is not cut; its next answer says that it closes.
-  const told = await idle.post(initialize)
-  assert.is(told.status, 200)
-  assert.is(told.headers.connection, 'close')
+  const last = await idle.post(initialize)
+  assert.is(last.status, 200)
+  assert.is(last.headers.connection, 'close')
   await ended
   assert.ok(performance.now() - started < 30_000)
   assert.is(await gateway.ready(), 0)
@@ -116,14 +120,17 @@ test('a stream that a load balancer still sends here is served until the grace p
   await ended
 })
 
-test('a hook makes clients leave before the server container ends; if it does not end, all goes on', async () => {
+test('a hook makes clients leave before the server container ends; if it does not end, everything continues', async () => {
   const gateway = await start({ noticeMs: 50, idleMs: 150, graceMs: 400 })
   const client = new KeptClient(`${gateway.url}/mcp`)
   const slow = visit(client, true, call(false))
   await slow
   const hook = fetch(`${gateway.adminUrl}/pre-stop`)
-  await eventually('it tells', async () => (await visit(client, true, call(false))).headers.connection === 'close')
-  assert.is(await gateway.ready(), 200, 'whoever asks for this takes nobody away from it')
+  await eventually(
+    'the server announces the close',
+    async () => (await visit(client, true, call(false))).headers.connection === 'close',
+  )
+  assert.is(await gateway.ready(), 200, 'one client cannot move other clients away')
   assert.is((await hook).status, 200)
   await eventually('it keeps connections again', async () => {
     const other = new KeptClient(`${gateway.url}/mcp`)
@@ -131,7 +138,7 @@ test('a hook makes clients leave before the server container ends; if it does no
     other.close()
     return headers.connection === 'keep-alive'
   })
-  assert.is(await statusOf(`${(await startedWithout()).adminUrl}/pre-stop`), 404)
+  assert.is(await readStatus(`${(await startedWithout()).adminUrl}/pre-stop`), 404)
   await gateway.close()
 })
 

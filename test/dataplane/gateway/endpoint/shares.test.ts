@@ -17,7 +17,7 @@ import { startGateway } from '../../../support/gateway/gateway.ts'
 import { modern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 
-const shareOf = (share: number): Share => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('caller')
+const createShare = (share: number): Share => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('caller')
 
 /** A response that buffers what is written until `read` is called. */
 class Response extends EventEmitter {
@@ -57,7 +57,7 @@ class Response extends EventEmitter {
 }
 
 test('unread bytes of a client are counted and released when it reads, and too many cut the connection', () => {
-  const share = shareOf(1000)
+  const share = createShare(1000)
   const res = new Response()
   const unread = new Unread(res.asServerResponse, share)
   res.write('x'.repeat(600))
@@ -81,8 +81,8 @@ class Part implements BatchPart {
   }
 }
 
-function batchOf(limit: number, missing: number) {
-  const share = shareOf(limit)
+function createBatch(limit: number, missing: number) {
+  const share = createShare(limit)
   const res = new Response()
   let ends = 0
   const answers = new BatchAnswers(res.asServerResponse, { share, requestId: 'r', missing, onEnd: () => ends++ })
@@ -90,7 +90,7 @@ function batchOf(limit: number, missing: number) {
 }
 
 test('waiting answers of a batch are counted, and their backends wait', () => {
-  const { share, res, answers, ends } = batchOf(2000, 2)
+  const { share, res, answers, ends } = createBatch(2000, 2)
   const [one, two] = [new Part(), new Part()]
   assert.is(answers.part(one, Buffer.from('{"a":')), true)
   assert.is(answers.part(two, Buffer.from('x'.repeat(300))), false)
@@ -108,8 +108,8 @@ test('waiting answers of a batch are counted, and their backends wait', () => {
   assert.is(ends(), 1)
 })
 
-test('a batch with too large waiting answers is cut, and others go on', () => {
-  const { share, res, answers } = batchOf(1000, 3)
+test('a batch with too large waiting answers is cut, and others continue', () => {
+  const { share, res, answers } = createBatch(1000, 3)
   const [one, two, three] = [new Part(), new Part(), new Part()]
   answers.part(one, Buffer.from('{'))
   answers.part(two, Buffer.from('x'.repeat(900)))
@@ -150,29 +150,29 @@ class Answering {
 }
 
 function ownRequest(limit: number) {
-  const share = shareOf(limit)
+  const share = createShare(limit)
   const backend = new Answering()
   const { transport: dispatcher } = backend
   const body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
-  const asked = requestBackend({ dispatcher, share, body, path: '/', method: 'POST', headers: [], timeoutMs: 60_000 })
+  const answer = requestBackend({ dispatcher, share, body, path: '/', method: 'POST', headers: [], timeoutMs: 60_000 })
   backend.write('{"jsonrpc":"2.0","id":1,"result":{"tools":[],"a":"')
-  return { share, backend, asked }
+  return { share, backend, answer }
 }
 
 test('a large answer to the gateway itself counts in the share of its backend, until it is read', async () => {
-  const { share, backend, asked } = ownRequest(1_000_000)
+  const { share, backend, answer } = ownRequest(1_000_000)
   for (let part = 0; part < 5; part++) backend.write('x'.repeat(100_000))
   assert.ok(share.held > 400_000, `${share.held}`)
   backend.write('"}}')
   backend.end()
-  assert.ok((await asked).text.length > 500_000)
+  assert.ok((await answer).text.length > 500_000)
   assert.is(share.held, 0)
 })
 
 test('an answer to the gateway itself for which there is no room fails the request', async () => {
-  const { share, backend, asked } = ownRequest(300_000)
+  const { share, backend, answer } = ownRequest(300_000)
   for (let part = 0; part < 5 && !backend.isAborted; part++) backend.write('x'.repeat(100_000))
-  await asked.then(
+  await answer.then(
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, 'too much memory'),
   )
@@ -186,12 +186,12 @@ const keeper: NoteKeeper = {
   sharedStreams: { isElsewhere: () => false, claim: () => undefined, await: () => undefined },
   opened() {},
 }
-const sessionOf = (share: Share, capabilities = '{}') =>
+const createSession = (share: Share, capabilities = '{}') =>
   new Session({ id: 's', binding: 'b', revision: '2025-11-25', capabilities }, keeper, share)
 
 test('a session and its subscriptions count against their caller until they end', () => {
-  const share = shareOf(20_000)
-  const session = sessionOf(share)
+  const share = createShare(20_000)
+  const session = createSession(share)
   const alone = share.held
   assert.ok(alone >= 1024)
   let stopped = 0
@@ -214,16 +214,16 @@ test('a session and its subscriptions count against their caller until they end'
 })
 
 test('a caller can have as many sessions as fit into its share', () => {
-  const share = shareOf(20_000)
+  const share = createShare(20_000)
   const sessions: Session[] = []
   try {
-    while (sessions.length < 100) sessions.push(sessionOf(share))
+    while (sessions.length < 100) sessions.push(createSession(share))
   } catch (error) {
     assert.is((error as PublicError).code, 'share_exceeded')
   }
   assert.is(sessions.length, 19)
   sessions[0]?.end(true)
-  sessions.push(sessionOf(share))
+  sessions.push(createSession(share))
 })
 
 test('listening streams are counted with the URIs that they watch', async () => {

@@ -4,8 +4,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
   type Check,
-  failuresOf,
   isOfExtension,
+  listFailures,
   runClientScenarios,
   runExtensionScenarios,
   serverScenarios,
@@ -20,7 +20,7 @@ import { startTasksServer } from '../../../support/servers/tasks-server.ts'
 const AS_A_SERVER = ['sep-2640-skills-enumeration', 'sep-2640-skills-manifest', 'sep-2640-skills-directory']
 
 /** The suite requires unique names, as it takes the gateway for one server. */
-const filesOf = (skill: string) => ({
+const buildFiles = (skill: string) => ({
   [`${skill}/SKILL.md`]: skillText(skill),
   [`${skill}/references/RULES.md`]: `rules of ${skill}`,
 })
@@ -30,8 +30,8 @@ const passedIn = (checks: readonly Check[]): string[] =>
   [...new Set(checks.filter(({ status }) => status === 'SUCCESS').map(({ id }) => id))].sort()
 
 test('skills scenarios that pass directly pass through a proxy and through a gateway of two servers', async () => {
-  const a = await startSkillsServer({ files: filesOf('refunds') })
-  const b = await startSkillsServer({ files: filesOf('returns') })
+  const a = await startSkillsServer({ files: buildFiles('refunds') })
+  const b = await startSkillsServer({ files: buildFiles('returns') })
   const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'a', url: a.url }] })
   const both = await startGateway({
     backends: [
@@ -45,12 +45,12 @@ test('skills scenarios that pass directly pass through a proxy and through a gat
     )
     for (const [index, scenario] of AS_A_SERVER.entries()) {
       const [direct = [], ...through] = results.slice(3 * index, 3 * index + 3)
-      assert.equal(failuresOf(direct), [], scenario)
+      assert.equal(listFailures(direct), [], scenario)
       const expected = passedIn(direct)
       assert.ok(expected.length > 2, `${scenario} checks something`)
       assert.is(through.length, 2)
       for (const checks of through) {
-        assert.equal(failuresOf(checks), [], scenario)
+        assert.equal(listFailures(checks), [], scenario)
         assert.equal(passedIn(checks), expected, scenario)
       }
     }
@@ -92,7 +92,7 @@ for (const role of ['proxy', 'gateway'] as const)
     for (const scenario of AS_A_CLIENT) {
       const checks = results.get(scenario)
       assert.ok(checks, `${scenario} ran`)
-      assert.equal(failuresOf(checks), [], scenario)
+      assert.equal(listFailures(checks), [], scenario)
       assert.ok(
         checks.some(({ status }) => status === 'SUCCESS'),
         `${scenario} checks something: ${JSON.stringify(checks)}`,
@@ -116,7 +116,7 @@ const TASKS = [
 
 test('every tasks scenario has the same checks directly, through a proxy and through a gateway of two servers', async () => {
   const server = await startTasksServer()
-  const other = await startSkillsServer({ files: filesOf('refunds') })
+  const other = await startSkillsServer({ files: buildFiles('refunds') })
   const backends = [{ name: 'tasks', url: server.url }]
   const proxy = await startGateway({ role: 'proxy', backends })
   const both = await startGateway({
@@ -130,7 +130,7 @@ test('every tasks scenario has the same checks directly, through a proxy and thr
     )
     for (const [index, scenario] of TASKS.entries()) {
       const [direct, ...through] = results.slice(3 * index, 3 * index + 3)
-      assert.equal(failuresOf(direct ?? []), [], scenario)
+      assert.equal(listFailures(direct ?? []), [], scenario)
       assert.is(through.length, 2)
       for (const checks of through) assert.equal(statusesIn(checks), statusesIn(direct), scenario)
     }

@@ -35,21 +35,21 @@ test('status, log, errors and pages contain no query of a URL', async () => {
     )
     assert.ok(backend.seen.length > 0, 'the query is sent to the backend all the same')
     const session = await openSession(gateway.url)
-    const shown: string[] = []
+    const visible: string[] = []
     for (const name of ['up_t', 'down_t', 'old_t', 'none']) {
-      shown.push((await post(gateway.url, rpc('tools/call', { name }), session)).text)
-      shown.push((await postModern(gateway.url, 'tools/call', { name })).text)
+      visible.push((await post(gateway.url, rpc('tools/call', { name }), session)).text)
+      visible.push((await postModern(gateway.url, 'tools/call', { name })).text)
     }
     const unchecked = {
       authorization: `Bearer ${btoa('{"alg":"RS256"}')}.${btoa(`{"iss":"${backend.url}"}`)}.x`.replaceAll('=', ''),
     }
-    shown.push((await postModern(guarded.url, 'tools/list', {}, unchecked)).text)
+    visible.push((await postModern(guarded.url, 'tools/list', {}, unchecked)).text)
     for (const { adminUrl, base } of [gateway, guarded])
       for (const path of [`${adminUrl}/status`, `${adminUrl}/readyz`, `${base}/`, `${base}/none`])
-        shown.push(await (await fetch(path)).text())
-    shown.push(JSON.stringify(gateway.lines), JSON.stringify(guarded.lines))
-    for (const text of shown) assert.not.match(text, SECRET)
-    assert.match(shown.join(), backend.url)
+        visible.push(await (await fetch(path)).text())
+    visible.push(JSON.stringify(gateway.lines), JSON.stringify(guarded.lines))
+    for (const text of visible) assert.not.match(text, SECRET)
+    assert.match(visible.join(), backend.url)
   } finally {
     await Promise.all([gateway.close(), guarded.close()])
     await backend.close()

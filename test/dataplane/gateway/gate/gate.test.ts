@@ -15,7 +15,7 @@ import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/g
 import { createAuthority } from '../../../support/network/certificates.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import {
-  configOf as configOfRegistry,
+  buildConfig as buildRegistryConfig,
   registryFile,
   registryFolder,
   runRegistry,
@@ -32,7 +32,7 @@ let one: RawServer
 let two: RawServer
 
 /** Starts a server of both eras whose tools, prompt, resource and instructions contain its name. */
-function serverOf(name: string, tools: readonly string[]): Promise<RawServer> {
+function startServer(name: string, tools: readonly string[]): Promise<RawServer> {
   const capabilities = { tools: {}, prompts: {}, resources: {} }
   const answers: Record<string, object> = {
     'server/discover': {
@@ -69,14 +69,14 @@ function serverOf(name: string, tools: readonly string[]): Promise<RawServer> {
 }
 test.before(async () => {
   idp = await startIdentityProvider()
-  one = await serverOf('one', [tool('alpha'), tool('same')])
-  two = await serverOf('two', [tool('beta'), tool('same')])
+  one = await startServer('one', [tool('alpha'), tool('same')])
+  two = await startServer('two', [tool('beta'), tool('same')])
 })
 test.after(async () => {
   await Promise.all([idp.close(), one.close(), two.close()])
 })
 
-const rowOf = (name: string, server: { readonly url: string }, more: Partial<GateRow> = {}): GateRow => ({
+const buildRow = (name: string, server: { readonly url: string }, more: Partial<GateRow> = {}): GateRow => ({
   name: `com.example/${name}`,
   remotes: [{ type: 'streamable-http', url: server.url }],
   claims: { team: name },
@@ -86,7 +86,7 @@ const rowOf = (name: string, server: { readonly url: string }, more: Partial<Gat
 /** The fields that every row of a registry has. */
 const WHOLE = { version: '1.0.0', status: 'active', packages: [] }
 
-interface Gated {
+interface GatedGateway {
   readonly gateway: GatewayUnderTest
   readonly registry: GateRegistry
   tools(claims?: object): Promise<readonly string[]>
@@ -94,7 +94,7 @@ interface Gated {
   close(): Promise<void>
 }
 
-const configOf = (
+const buildConfig = (
   registry: GateRegistry,
   gate: Partial<CatalogGateConfig> = {},
   more: Partial<GatewayConfig> = {},
@@ -112,36 +112,36 @@ const configOf = (
 })
 
 const tokens = new Map<string, Promise<string>>()
-function tokenOf(claims: object): Promise<string> {
+function mintToken(claims: object): Promise<string> {
   const key = JSON.stringify(claims)
   let token = tokens.get(key)
   if (token === undefined) tokens.set(key, (token = idp.mint({ aud: AUDIENCE, sub: key, ...claims })))
   return token
 }
 
-async function gated(
+async function startGated(
   rows: readonly GateRow[],
   gate: Partial<CatalogGateConfig> = {},
   more: Partial<GatewayConfig> = {},
   prepare?: (directory: string) => Promise<void>,
-): Promise<Gated> {
+): Promise<GatedGateway> {
   const registry = await startGateRegistry(rows)
-  const gateway = await startGateway(configOf(registry, gate, more), prepare)
-  return around(gateway, registry)
+  const gateway = await startGateway(buildConfig(registry, gate, more), prepare)
+  return wrapGateway(gateway, registry)
 }
 
-function around(gateway: GatewayUnderTest, registry: GateRegistry): Gated {
+function wrapGateway(gateway: GatewayUnderTest, registry: GateRegistry): GatedGateway {
   const ask = async (method: string, params: Record<string, unknown>, claims: object = { team: ['one', 'two'] }) =>
     post(gateway.url, modern(method, params).body, {
       ...modern(method, params).headers,
-      authorization: `Bearer ${await tokenOf(claims)}`,
+      authorization: `Bearer ${await mintToken(claims)}`,
     })
   return {
     gateway,
     registry,
     ask,
     async tools(claims) {
-      return listed((await ask('tools/list', {}, claims)).text, 'tools', 'name')
+      return parseList((await ask('tools/list', {}, claims)).text, 'tools', 'name')
     },
     async close() {
       await Promise.all([gateway.close(), registry.close()])
@@ -149,7 +149,7 @@ function around(gateway: GatewayUnderTest, registry: GateRegistry): Gated {
   }
 }
 
-const listed = (text: string, member: string, key: string): readonly string[] => {
+const parseList = (text: string, member: string, key: string): readonly string[] => {
   const { result } = JSON.parse(text) as { result?: Record<string, Record<string, string>[]> }
   return (result?.[member] ?? []).map((item) => item[key] as string)
 }
@@ -157,10 +157,10 @@ const ONE = { team: 'one' }
 const TWO = { team: 'two' }
 
 test('a member without an entry is not shown or usable anywhere', async () => {
-  const it = await gated([rowOf('one', one)])
+  const it = await startGated([buildRow('one', one)])
   assert.equal(await it.tools(), ['one_alpha', 'one_same'])
-  assert.equal(listed((await it.ask('prompts/list', {})).text, 'prompts', 'name'), ['one_one-prompt'])
-  assert.equal(listed((await it.ask('resources/list', {})).text, 'resources', 'uri'), ['one://thing'])
+  assert.equal(parseList((await it.ask('prompts/list', {})).text, 'prompts', 'name'), ['one_one-prompt'])
+  assert.equal(parseList((await it.ask('resources/list', {})).text, 'resources', 'uri'), ['one://thing'])
   const discovered = await it.ask('server/discover', {})
   assert.match(discovered.text, 'of one')
   assert.not.match(discovered.text, 'two')
@@ -182,7 +182,7 @@ test('a member without an entry is not shown or usable anywhere', async () => {
 })
 
 test('claims decide what a caller sees; everything else is answered as unknown', async () => {
-  const it = await gated([rowOf('one', one), rowOf('two', two)])
+  const it = await startGated([buildRow('one', one), buildRow('two', two)])
   assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
   assert.equal(await it.tools(TWO), ['two_beta', 'two_same'])
   assert.equal(await it.tools({}), [])
@@ -197,9 +197,9 @@ test('claims decide what a caller sees; everything else is answered as unknown',
 })
 
 test('the registry’s claims come first, an entry without claims is hidden, and nobody is exempt', async () => {
-  const it = await gated([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  const it = await startGated([buildRow('one', one), buildRow('two', two, { claims: {} })])
   it.registry.claims = { org: 'acme' }
-  it.registry.set([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  it.registry.set([buildRow('one', one), buildRow('two', two, { claims: {} })])
   await eventually('the registry’s claims', async () => (await it.tools(ONE)).length === 0)
   assert.equal(await it.tools({ ...ONE, org: 'acme' }), ['one_alpha', 'one_same'])
   assert.equal(await it.tools({ org: 'acme', role: 'super-admin', superAdmin: true }), [])
@@ -211,13 +211,13 @@ test('the registry’s claims come first, an entry without claims is hidden, and
     deprecated: false,
   })
   it.registry.mode = 'auth-only'
-  it.registry.set([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  it.registry.set([buildRow('one', one), buildRow('two', two, { claims: {} })])
   await eventually('no claims count', async () => (await it.tools({})).length === 4)
   await it.close()
 })
 
 test('a deleted entry is gone at once, and only callers who saw it are notified', async () => {
-  const it = await gated([rowOf('one', one), rowOf('two', two)])
+  const it = await startGated([buildRow('one', one), buildRow('two', two)])
   await it.tools(ONE)
   await it.tools(TWO)
   const listen = async (claims: object) => {
@@ -225,17 +225,17 @@ test('a deleted entry is gone at once, and only callers who saw it are notified'
     return EventReader.open(it.gateway.url, {
       method: 'POST',
       body,
-      headers: { ...BASE_HEADERS, ...headers, authorization: `Bearer ${await tokenOf(claims)}` },
+      headers: { ...BASE_HEADERS, ...headers, authorization: `Bearer ${await mintToken(claims)}` },
     })
   }
   const [first, second] = [await listen(ONE), await listen(TWO)]
   await eventually('both listen', () => first.events.length > 0 && second.events.length > 0)
-  it.registry.set([rowOf('one', one), rowOf('two', two, { status: 'deleted' })])
+  it.registry.set([buildRow('one', one), buildRow('two', two, { status: 'deleted' })])
   await eventually('it is gone', async () => (await it.tools(TWO)).length === 0)
-  await eventually('it is told', () => second.events.length > 1)
+  await eventually('it is reported', () => second.events.length > 1)
   assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
   assert.is(first.events.length, 1)
-  it.registry.set([rowOf('one', one, { status: 'deprecated' }), rowOf('two', two, { status: 'deleted' })])
+  it.registry.set([buildRow('one', one, { status: 'deprecated' }), buildRow('two', two, { status: 'deleted' })])
   await eventually(
     'it is deprecated',
     async () => (await it.gateway.status()).catalogGate?.members[0]?.deprecated === true,
@@ -250,7 +250,7 @@ test('a deleted entry is gone at once, and only callers who saw it are notified'
 
 test('a member that names an approved entry but has another location is withheld', async () => {
   const members = [{ backend: 'two', server: 'com.example/one', url: two.url }]
-  const it = await gated([rowOf('one', one, { claims: { team: 'one' } })], { members })
+  const it = await startGated([buildRow('one', one, { claims: { team: 'one' } })], { members })
   assert.equal(await it.tools(), ['one_alpha', 'one_same'])
   const { catalogGate, problems } = await it.gateway.status()
   assert.is(catalogGate?.members[1]?.reason, 'LocationMismatch')
@@ -263,7 +263,7 @@ test('a hidden member does not occupy a name of a visible one', async () => {
     conflictResolution: 'priority',
     conflictResolutionConfig: { priorityOrder: ['two', 'one'] },
   }
-  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { aggregation })
+  const it = await startGated([buildRow('one', one), buildRow('two', two)], {}, { aggregation })
   assert.equal(await it.tools(ONE), ['alpha', 'same'])
   assert.match((await it.ask('tools/call', { name: 'same', arguments: {} }, ONE)).text, '"text":"one"')
   assert.match((await it.ask('tools/call', { name: 'same', arguments: {} })).text, '"text":"two"')
@@ -283,7 +283,7 @@ test('a composite tool with a hidden step is hidden', async () => {
     },
     { name: 'single', description: 'One.', parameters: { type: 'object' }, steps: [{ id: 'a', tool: 'one.alpha' }] },
   ] as unknown as NonNullable<GatewayConfig['compositeTools']>
-  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { compositeTools })
+  const it = await startGated([buildRow('one', one), buildRow('two', two)], {}, { compositeTools })
   assert.equal(
     (await it.tools()).filter((name) => !name.includes('_')),
     ['both', 'single'],
@@ -308,12 +308,12 @@ test('Cedar policies apply in addition to the catalog', async () => {
       'permit(principal, action, resource == Tool::"two_beta");',
     ],
   } as NonNullable<GatewayConfig['authz']>
-  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { authz })
+  const it = await startGated([buildRow('one', one), buildRow('two', two)], {}, { authz })
   assert.equal(await it.tools(), ['one_alpha', 'two_beta'])
   assert.equal(await it.tools(ONE), ['one_alpha'])
   for (const name of ['two_beta', 'one_same', 'nix'])
     assert.is((await it.ask('tools/call', { name, arguments: {} }, ONE)).status, 403, name)
-  const explained = async (name: string, claims: object) => {
+  const explainTool = async (name: string, claims: object) => {
     const response = await fetch(`${it.gateway.adminUrl}/explain`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -322,15 +322,15 @@ test('Cedar policies apply in addition to the catalog', async () => {
     const { allowed, catalog, policy } = (await response.json()) as Record<string, { allowed: boolean; reason: string }>
     return [allowed, catalog?.allowed, policy?.allowed, catalog?.reason]
   }
-  assert.equal(await explained('one_alpha', ONE), [true, true, true, 'entry com.example/one of registry house'])
-  assert.equal(await explained('one_same', ONE), [false, true, false, 'entry com.example/one of registry house'])
+  assert.equal(await explainTool('one_alpha', ONE), [true, true, true, 'entry com.example/one of registry house'])
+  assert.equal(await explainTool('one_same', ONE), [false, true, false, 'entry com.example/one of registry house'])
   const lacking = 'the caller lacks claims: entry com.example/two of registry house asks for team=two'
-  assert.equal(await explained('two_beta', ONE), [false, false, true, lacking])
+  assert.equal(await explainTool('two_beta', ONE), [false, false, true, lacking])
   await it.close()
 })
 
 test('a call does not ask the registry', async () => {
-  const it = await gated([rowOf('one', one)])
+  const it = await startGated([buildRow('one', one)])
   await it.tools(ONE)
   const before = it.registry.requests.length
   for (let n = 0; n < 300; n++) await it.ask('tools/call', { name: 'one_alpha', arguments: {} }, ONE)
@@ -340,7 +340,7 @@ test('a call does not ask the registry', async () => {
 
 test('pages are read to the end, and again from the start if the revision changes between them', async () => {
   const rows = Array.from({ length: 25 }, (_, n) => ({ name: `com.fill/n${n}`, claims: { team: 'x' } }))
-  const registry = await startGateRegistry([...rows, rowOf('one', one)])
+  const registry = await startGateRegistry([...rows, buildRow('one', one)])
   registry.pageSize = 10
   let isTorn = true
   registry.intercept = ({ url = '' }, response) => {
@@ -350,12 +350,12 @@ test('pages are read to the end, and again from the start if the revision change
       revision: 'other',
       mode: 'anonymous',
       claims: {},
-      servers: [rowOf('two', two)].map((row) => ({ version: '1', status: 'active', ...row })),
+      servers: [buildRow('two', two)].map((row) => ({ version: '1', status: 'active', ...row })),
     }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     return true
   }
-  const it = around(await startGateway(configOf(registry)), registry)
+  const it = wrapGateway(await startGateway(buildConfig(registry)), registry)
   assert.equal(await it.tools(), ['one_alpha', 'one_same'])
   assert.ok(registry.requests.length >= 6)
   await it.close()
@@ -367,7 +367,7 @@ test('while the registry is down the last rows hold; with `close` nothing is vis
     ['close', 0],
   ] as const) {
     for (const failure of ['error', 'cut', 'rubbish', 'gone', 'refused'] as const) {
-      const it = await gated([rowOf('one', one)], { onUnavailable })
+      const it = await startGated([buildRow('one', one)], { onUnavailable })
       assert.is((await it.tools(ONE)).length, 2, failure)
       it.registry.intercept = (_, response) => {
         if (failure === 'error') response.writeHead(500).end('no')
@@ -380,27 +380,27 @@ test('while the registry is down the last rows hold; with `close` nothing is vis
         if (failure === 'gone') response.destroy()
         return true
       }
-      it.registry.set([rowOf('one', one)])
+      it.registry.set([buildRow('one', one)])
       const before = it.registry.requests.length
-      await eventually('it was asked', () => it.registry.requests.length > before + 2)
+      await eventually('it was called', () => it.registry.requests.length > before + 2)
       assert.is((await it.tools(ONE)).length, left, `${onUnavailable} ${failure}`)
       it.registry.intercept = undefined
-      await eventually('it is here again', async () => (await it.tools(ONE)).length === 2)
+      await eventually('it is back', async () => (await it.tools(ONE)).length === 2)
       await it.close()
     }
   }
 })
 
 test('a token without the role is reported, and approves nothing', async () => {
-  const registry = await startGateRegistry([rowOf('one', one)])
+  const registry = await startGateRegistry([buildRow('one', one)])
   registry.intercept = ({ headers }, response) => {
     if (headers.authorization === 'Bearer gate-token') return false
     response.writeHead(403).end('{"error":"forbidden_role","message":"no"}')
     return true
   }
   const registries = [{ name: 'house', url: registry.url, registry: 'main', tokenFile: 'token' }]
-  const it = around(
-    await startGateway(configOf(registry, { registries }), (directory) =>
+  const it = wrapGateway(
+    await startGateway(buildConfig(registry, { registries }), (directory) =>
       writeFile(join(directory, 'token'), 'wrong\n'),
     ),
     registry,
@@ -417,13 +417,13 @@ test('a token without the role is reported, and approves nothing', async () => {
 })
 
 test('an entry in one of two registries is enough, and a registry that is down loses its own rows alone', async () => {
-  const other = await startGateRegistry([rowOf('two', two)])
-  const registry = await startGateRegistry([rowOf('one', one)])
+  const other = await startGateRegistry([buildRow('two', two)])
+  const registry = await startGateRegistry([buildRow('one', one)])
   const registries = [
     { name: 'house', url: registry.url, registry: 'main' },
     { name: 'other', url: `${other.url}/`, registry: 'main' },
   ]
-  const it = around(await startGateway(configOf(registry, { registries, onUnavailable: 'close' })), registry)
+  const it = wrapGateway(await startGateway(buildConfig(registry, { registries, onUnavailable: 'close' })), registry)
   assert.is((await it.tools()).length, 4)
   await other.close()
   await eventually('its rows are gone', async () => (await it.tools()).length === 2)
@@ -435,33 +435,33 @@ test('an entry in one of two registries is enough, and a registry that is down l
 const snapshots = (directory: string) => join(directory, 'state', 'catalog', 'default.test')
 
 /** Waits for a complete snapshot of a gateway and returns its files' texts by name. */
-async function keptSnapshot({ gateway }: Gated): Promise<Map<string, string>> {
+async function keptSnapshot({ gateway }: GatedGateway): Promise<Map<string, string>> {
   const folder = snapshots(gateway.directory)
   let names: readonly string[] = []
   await eventually('there is a snapshot', async () => {
     names = await readdir(folder).catch(() => [])
     return names.length === 2 && names.every((name) => !name.endsWith('.new'))
   })
-  const kept = new Map<string, string>()
-  for (const name of names) kept.set(name, await readFile(join(folder, name), 'utf8'))
-  return kept
+  const files = new Map<string, string>()
+  for (const name of names) files.set(name, await readFile(join(folder, name), 'utf8'))
+  return files
 }
 
 test('a gateway that starts while the registry is down uses the snapshot, and without one shows nothing', async () => {
-  const first = await gated([rowOf('one', one)])
-  const kept = await keptSnapshot(first)
+  const first = await startGated([buildRow('one', one)])
+  const files = await keptSnapshot(first)
   const { registry } = first
   await first.close()
   const withFiles = (edit: (name: string, text: string) => string | undefined) => async (directory: string) => {
     await mkdir(snapshots(directory), { recursive: true })
-    for (const [name, text] of kept) {
+    for (const [name, text] of files) {
       const edited = edit(name, text)
       if (edited !== undefined) await writeFile(join(snapshots(directory), name), edited)
     }
   }
   const head = 'house.json'
-  const signed = (change: object) => {
-    const { check: _, ...fields } = { ...JSON.parse(kept.get(head) as string), ...change }
+  const sign = (change: object) => {
+    const { check: _, ...fields } = { ...JSON.parse(files.get(head) as string), ...change }
     const check = createHash('sha256')
       .update(JSON.stringify([fields.source, fields.digest, fields.confirmedAt]))
       .digest('base64url')
@@ -489,20 +489,20 @@ test('a gateway that starts while the registry is down uses the snapshot, and wi
     [
       'of another registry',
       0,
-      (name: string, text: string) => (name === head ? signed({ source: '["http://other","main"]' }) : text),
+      (name: string, text: string) => (name === head ? sign({ source: '["http://other","main"]' }) : text),
     ],
     [
       'too old',
       0,
-      (name: string, text: string) => (name === head ? signed({ confirmedAt: Date.now() - 3_601_000 }) : text),
+      (name: string, text: string) => (name === head ? sign({ confirmedAt: Date.now() - 3_601_000 }) : text),
     ],
     [
       'an hour old, nearly',
       2,
-      (name: string, text: string) => (name === head ? signed({ confirmedAt: Date.now() - 3_500_000 }) : text),
+      (name: string, text: string) => (name === head ? sign({ confirmedAt: Date.now() - 3_500_000 }) : text),
     ],
   ] as const) {
-    const it = around(await startGateway(configOf(registry), withFiles(edit)), registry)
+    const it = wrapGateway(await startGateway(buildConfig(registry), withFiles(edit)), registry)
     if (tools > 0) await eventually(what, async () => (await it.tools(ONE)).length === tools)
     else assert.equal(await it.tools(ONE), [], what)
     if (what === 'too old') {
@@ -517,25 +517,25 @@ test('a gateway that starts while the registry is down uses the snapshot, and wi
 })
 
 test('rows that become too old approve nothing any more', async () => {
-  const first = await gated([rowOf('one', one)])
-  const kept = await keptSnapshot(first)
+  const first = await startGated([buildRow('one', one)])
+  const files = await keptSnapshot(first)
   const { registry } = first
   await first.close()
-  const head = JSON.parse(kept.get('house.json') as string)
+  const head = JSON.parse(files.get('house.json') as string)
   const confirmedAt = Date.now() - 3_600_000 + 5_000
   const check = createHash('sha256')
     .update(JSON.stringify([head.source, head.digest, confirmedAt]))
     .digest('base64url')
-  kept.set('house.json', JSON.stringify({ ...head, confirmedAt, check }))
-  const it = around(
-    await startGateway(configOf(registry), async (directory) => {
+  files.set('house.json', JSON.stringify({ ...head, confirmedAt, check }))
+  const it = wrapGateway(
+    await startGateway(buildConfig(registry), async (directory) => {
       await mkdir(snapshots(directory), { recursive: true })
-      for (const [name, text] of kept) await writeFile(join(snapshots(directory), name), text)
+      for (const [name, text] of files) await writeFile(join(snapshots(directory), name), text)
     }),
     registry,
   )
   assert.is((await it.tools(ONE)).length, 2)
-  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const authorization = `Bearer ${await mintToken(ONE)}`
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
   const opened = await post(it.gateway.url, rpc('initialize', params, 0), { authorization })
   const session = {
@@ -546,7 +546,7 @@ test('rows that become too old approve nothing any more', async () => {
   const call = async (name: string) =>
     (await post(it.gateway.url, rpc('tools/call', { name, arguments: {} }), session)).text
   assert.match(await call('one_alpha'), 'result')
-  await eventually('they are too old', async () => (await it.tools(ONE)).length === 0)
+  await eventually('the entries are too old', async () => (await it.tools(ONE)).length === 0)
   assert.is(await call('one_alpha'), await call('nix_alpha'))
   assert.ok((await it.gateway.status()).problems.some(({ code }) => code === 'CatalogStale'))
   await it.gateway.close()
@@ -555,7 +555,7 @@ test('rows that become too old approve nothing any more', async () => {
 test('a registry with an untrusted certificate counts as down', async () => {
   const authority = await createAuthority()
   const open = new Set<ServerResponse>()
-  const page = { revision: 'r', mode: 'full', claims: {}, servers: [{ ...rowOf('one', one), ...WHOLE }] }
+  const page = { revision: 'r', mode: 'full', claims: {}, servers: [{ ...buildRow('one', one), ...WHOLE }] }
   const server = createServer({ key: authority.key, cert: authority.cert }, (request, response) => {
     if (request.headers['if-none-match'] === undefined)
       response.writeHead(200, { 'content-type': 'application/json', etag: '"r"' }).end(JSON.stringify(page))
@@ -565,14 +565,14 @@ test('a registry with an untrusted certificate counts as down', async () => {
   const registry = await startGateRegistry()
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
   const registries = (more: object) => [{ name: 'house', url, registry: 'main', ...more }]
-  const it = around(await startGateway(configOf(registry, { registries: registries({}) })), registry)
+  const it = wrapGateway(await startGateway(buildConfig(registry, { registries: registries({}) })), registry)
   assert.equal(await it.tools(ONE), [])
-  await eventually('it is told', async () =>
+  await eventually('it is reported', async () =>
     (await it.gateway.status()).problems.some(({ code }) => code === 'CatalogUnavailable'),
   )
   const caBundleFile = join(authority.directory, 'ca.pem')
-  await it.gateway.configure(configOf(registry, { registries: registries({ caBundleFile }) }))
-  await eventually('it is believed', async () => (await it.tools(ONE)).length === 2)
+  await it.gateway.configure(buildConfig(registry, { registries: registries({ caBundleFile }) }))
+  await eventually('it is accepted', async () => (await it.tools(ONE)).length === 2)
   await it.close()
   for (const response of open) response.destroy()
   server.closeAllConnections()
@@ -581,9 +581,9 @@ test('a registry with an untrusted certificate counts as down', async () => {
 })
 
 test('report mode withholds nothing and reports what it would withhold', async () => {
-  const it = await gated([rowOf('one', one)], { mode: 'report' })
+  const it = await startGated([buildRow('one', one)], { mode: 'report' })
   assert.is((await it.tools({})).length, 4)
-  await eventually('it is told', async () =>
+  await eventually('it is reported', async () =>
     (await it.gateway.status()).problems.some(({ code }) => code === 'Reported'),
   )
   const { catalogGate } = await it.gateway.status()
@@ -591,21 +591,21 @@ test('report mode withholds nothing and reports what it would withhold', async (
     catalogGate?.members.map(({ reason }) => reason),
     [null, 'NotInCatalog'],
   )
-  await it.gateway.configure(configOf(it.registry))
+  await it.gateway.configure(buildConfig(it.registry))
   await eventually('it is enforced', async () => (await it.tools({})).length === 0)
-  await it.gateway.configure(configOf(it.registry, { mode: 'disabled' }))
-  await eventually('it is off', async () => (await it.tools({})).length === 4)
+  await it.gateway.configure(buildConfig(it.registry, { mode: 'disabled' }))
+  await eventually('it is switched off', async () => (await it.tools({})).length === 4)
   assert.is((await it.gateway.status()).catalogGate, null)
   await it.close()
 })
 
 test('among 300 sets of members each caller sees its own, also after its catalogs were evicted', async () => {
   const rows = Array.from({ length: 9 }, (_, n) =>
-    rowOf('one', one, { name: `com.example/n${n}`, claims: { [`c${n}`]: 'y' } }),
+    buildRow('one', one, { name: `com.example/n${n}`, claims: { [`c${n}`]: 'y' } }),
   )
   const backends = rows.map((_, n) => ({ name: `b${n}`, url: one.url }))
   const members = rows.map((_, n) => ({ backend: `b${n}`, server: `com.example/n${n}`, url: one.url }))
-  const it = await gated(rows, { members }, { backends })
+  const it = await startGated(rows, { members }, { backends })
   for (let set = 0; set < 300; set++) {
     const seen = rows.flatMap((_, n) => ((set >> n) & 1 ? [n] : []))
     const claims = { sub: `s${set}`, ...Object.fromEntries(seen.map((n) => [`c${n}`, 'y'])) }
@@ -627,7 +627,7 @@ test('two gateways follow Portico’s own registry with claims', async () => {
     const remotes = [{ type: 'streamable-http', url: backend.url }]
     await folder.write(`${name}.json`, registryFile([{ ...server(`com.example/${name}`), remotes }]))
   }
-  const { sources, ...rest } = configOfRegistry({ one: 'one.json', two: 'two.json' })
+  const { sources, ...rest } = buildRegistryConfig({ one: 'one.json', two: 'two.json' })
   const config = {
     ...rest,
     sources: sources.map((source) => ({ ...source, claims: { team: source.name } })),
@@ -645,8 +645,8 @@ test('two gateways follow Portico’s own registry with claims', async () => {
   const registries = [{ name: 'house', url: house.url, registry: 'main', tokenFile: 'token' }]
   const fake = await startGateRegistry()
   const start = async () =>
-    around(
-      await startGateway(configOf(fake, { registries }), (directory) => writeFile(join(directory, 'token'), token)),
+    wrapGateway(
+      await startGateway(buildConfig(fake, { registries }), (directory) => writeFile(join(directory, 'token'), token)),
       fake,
     )
   const replicas = [await start(), await start()]
@@ -669,13 +669,13 @@ test('two gateways follow Portico’s own registry with claims', async () => {
 })
 
 test('two gateways with the same registry show the same', async () => {
-  const registry = await startGateRegistry([rowOf('one', one)])
+  const registry = await startGateRegistry([buildRow('one', one)])
   const replicas = [
-    around(await startGateway(configOf(registry)), registry),
-    around(await startGateway(configOf(registry)), registry),
+    wrapGateway(await startGateway(buildConfig(registry)), registry),
+    wrapGateway(await startGateway(buildConfig(registry)), registry),
   ]
   for (const it of replicas) assert.equal(await it.tools(), ['one_alpha', 'one_same'])
-  registry.set([rowOf('two', two)])
+  registry.set([buildRow('two', two)])
   for (const it of replicas)
     await eventually('the change', async () => (await it.tools()).join() === 'two_beta,two_same')
   await Promise.all(replicas.map(({ gateway }) => gateway.close()))
@@ -683,8 +683,8 @@ test('two gateways with the same registry show the same', async () => {
 })
 
 test('a session sees what its caller sees, also after a change, and its stream reports nothing else', async () => {
-  const it = await gated([rowOf('one', one), rowOf('two', two)])
-  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const it = await startGated([buildRow('one', one), buildRow('two', two)])
+  const authorization = `Bearer ${await mintToken(ONE)}`
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
   const opened = await post(it.gateway.url, rpc('initialize', params, 0), { authorization })
   assert.match(opened.text, 'of one')
@@ -696,8 +696,8 @@ test('a session sees what its caller sees, also after a change, and its stream r
   }
   assert.not.match((await post(it.gateway.url, rpc('tools/list'), session)).text, 'two_')
   const stream = await EventReader.listen(it.gateway.url, session)
-  it.registry.set([rowOf('two', two)])
-  await eventually('it is told', () =>
+  it.registry.set([buildRow('two', two)])
+  await eventually('it is reported', () =>
     stream.events.some(({ message }) => message?.method === 'notifications/tools/list_changed'),
   )
   assert.not.match((await post(it.gateway.url, rpc('tools/list'), session)).text, 'one_')
@@ -717,33 +717,33 @@ test('a member that becomes hidden sends nothing to its sessions, which end with
     { name: 'first', url: first.url },
     { name: 'other', url: other.url },
   ]
-  const rows = [rowOf('one', first), rowOf('one', other, { name: 'com.example/other' })]
-  const it = await gated(rows, {}, { backends })
-  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const rows = [buildRow('one', first), buildRow('one', other, { name: 'com.example/other' })]
+  const it = await startGated(rows, {}, { backends })
+  const authorization = `Bearer ${await mintToken(ONE)}`
   const session = await openSession(it.gateway.url, { authorization })
   const ask = (method: string, params: object) => post(it.gateway.url, rpc(method, params), session)
   const stream = await EventReader.listen(it.gateway.url, session)
-  const said = (text: string) => stream.events.some(({ message }) => JSON.stringify(message ?? '').includes(text))
-  const say = (text: string) =>
+  const hasMessage = (text: string) => stream.events.some(({ message }) => JSON.stringify(message ?? '').includes(text))
+  const buildLog = (text: string) =>
     `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"${text}"}}`
   /** Sends the message until it arrives: the stream to the backend may still be opening. */
-  const arrives = (server: ChangingServer, text: string) =>
+  const waitForMessage = (server: ChangingServer, text: string) =>
     eventually(text, () => {
-      if (!said(text)) server.notify(say(text))
-      return said(text)
+      if (!hasMessage(text)) server.notify(buildLog(text))
+      return hasMessage(text)
     })
   for (const name of ['first_t', 'other_t']) assert.ok((await ask('tools/call', { name, arguments: {} })).json.result)
   await ask('resources/subscribe', { uri: 'file:///r' })
-  await arrives(first, 'before')
-  await arrives(other, 'before too')
+  await waitForMessage(first, 'before')
+  await waitForMessage(other, 'before too')
   const own = first.calls('tools/call').at(-1)?.headers['mcp-session-id']
   it.registry.set(rows.slice(1))
   await eventually('it is hidden', async () => !(await ask('tools/list', {})).text.includes('first_'))
-  first.notify(say('POISON'))
+  first.notify(buildLog('POISON'))
   first.notify('{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r","x":"POISON"}}')
   first.notify('{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"POISON"}}')
-  await arrives(other, 'after')
-  assert.not.ok(said('POISON'))
+  await waitForMessage(other, 'after')
+  assert.not.ok(hasMessage('POISON'))
   await stream.leave()
   assert.is((await fetch(it.gateway.url, { method: 'DELETE', headers: { ...BASE_HEADERS, ...session } })).status, 204)
   const hasEnded = () => first.seen.some((one) => one.method === 'DELETE' && one.headers['mcp-session-id'] === own)
@@ -769,7 +769,7 @@ test('a wrong configuration is refused', async () => {
     [{ maxStale: '169h' }, '/catalogGate/maxStale'],
     [{ members: [{ backend: 'nix' }] }, '/catalogGate/members/0/backend'],
   ] as const) {
-    const error = await startGateway(configOf(registry, gate as Partial<CatalogGateConfig>)).then(
+    const error = await startGateway(buildConfig(registry, gate as Partial<CatalogGateConfig>)).then(
       () => undefined,
       (error: { findings?: readonly { pointer: string }[] }) => error,
     )

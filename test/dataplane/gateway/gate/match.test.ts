@@ -9,7 +9,7 @@ import { runWhole } from '../../../../dataplane/gateway/limits/slices.ts'
 import { Definitions } from '../../../../dataplane/gateway/pins/definitions.ts'
 import type { GateRow } from '../../../support/gateway/gate-registry.ts'
 
-const rowsOf = (servers: readonly GateRow[]) =>
+const buildRows = (servers: readonly GateRow[]) =>
   readGatePage(
     {
       ...{ revision: 'r', mode: 'full', claims: {} },
@@ -18,12 +18,12 @@ const rowsOf = (servers: readonly GateRow[]) =>
     new Map(),
   ).rows
 
-const matchOf = (
+const matchRow = (
   member: Omit<GateMember, 'backend'>,
   servers: readonly GateRow[],
   by: 'identity' | 'name' = 'identity',
 ) => {
-  const [match] = matchMembers([{ backend: 'weather', ...member }], rowsOf(servers), by)
+  const [match] = matchMembers([{ backend: 'weather', ...member }], buildRows(servers), by)
   return match?.reason ?? match?.rows.map(({ name, version }) => `${name}@${version}`)
 }
 
@@ -85,25 +85,25 @@ test('an object that the catalog lists from the cluster matches by its uid alone
     name: 'dev.portico.k8s.default/weather',
     kubernetes: { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' },
   }
-  assert.equal(matchOf({ uid: 'u1' }, [row]), ['dev.portico.k8s.default/weather@1.0.0'])
-  assert.is(matchOf({ uid: 'u2' }, [row]), 'NotInCatalog')
-  assert.is(matchOf({}, [row]), 'NotInCatalog')
-  assert.is(matchOf({ uid: 'u1' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+  assert.equal(matchRow({ uid: 'u1' }, [row]), ['dev.portico.k8s.default/weather@1.0.0'])
+  assert.is(matchRow({ uid: 'u2' }, [row]), 'NotInCatalog')
+  assert.is(matchRow({}, [row]), 'NotInCatalog')
+  assert.is(matchRow({ uid: 'u1' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
 })
 
 test('an annotation names an entry, and the location has to match too', () => {
   const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
   const here = { server: 'com.example/weather', url: 'https://WEATHER.example.com:443/x/../mcp' }
-  assert.equal(matchOf(here, [row]), ['com.example/weather@1.0.0'])
-  assert.equal(matchOf({ ...here, version: '1.0.0' }, [row]), ['com.example/weather@1.0.0'])
-  assert.is(matchOf({ ...here, version: '2.0.0' }, [row]), 'NotInCatalog')
-  assert.is(matchOf({ ...here, url: 'https://evil.example/mcp' }, [row]), 'LocationMismatch')
-  assert.is(matchOf({ server: 'com.example/weather' }, [row]), 'LocationMismatch')
-  assert.is(matchOf({ ...here, server: 'com.example/other' }, [row]), 'NotInCatalog')
-  assert.is(matchOf(here, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
-  assert.is(matchOf({ ...here, url: 'https://evil.example/mcp' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+  assert.equal(matchRow(here, [row]), ['com.example/weather@1.0.0'])
+  assert.equal(matchRow({ ...here, version: '1.0.0' }, [row]), ['com.example/weather@1.0.0'])
+  assert.is(matchRow({ ...here, version: '2.0.0' }, [row]), 'NotInCatalog')
+  assert.is(matchRow({ ...here, url: 'https://evil.example/mcp' }, [row]), 'LocationMismatch')
+  assert.is(matchRow({ server: 'com.example/weather' }, [row]), 'LocationMismatch')
+  assert.is(matchRow({ ...here, server: 'com.example/other' }, [row]), 'NotInCatalog')
+  assert.is(matchRow(here, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+  assert.is(matchRow({ ...here, url: 'https://evil.example/mcp' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
   assert.is(
-    matchOf({ ...here, url: 'https://weather.example.com/mcp' }, [
+    matchRow({ ...here, url: 'https://weather.example.com/mcp' }, [
       { ...row, remotes: remote('https://user:pw@weather.example.com/mcp') },
     ]),
     'LocationMismatch',
@@ -113,22 +113,22 @@ test('an annotation names an entry, and the location has to match too', () => {
 test('without an annotation a matching location in one of several rows is enough', () => {
   const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
   assert.equal(
-    matchOf({ url: 'https://weather.example.com/mcp' }, [
+    matchRow({ url: 'https://weather.example.com/mcp' }, [
       { ...row, status: 'deleted' },
       { ...row, version: '2.0.0' },
     ]),
     ['com.example/weather@2.0.0'],
   )
-  assert.is(matchOf({ url: 'https://other.example/mcp' }, [row]), 'NotInCatalog')
+  assert.is(matchRow({ url: 'https://other.example/mcp' }, [row]), 'NotInCatalog')
 })
 
 test('a name alone is enough only if that is configured', () => {
   const row = { name: 'com.example/weather' }
-  assert.is(matchOf({}, [row]), 'NotInCatalog')
-  assert.equal(matchOf({}, [row], 'name'), ['com.example/weather@1.0.0'])
-  assert.equal(matchOf({ server: 'com.example/weather' }, [row], 'name'), ['com.example/weather@1.0.0'])
-  assert.is(matchOf({ server: 'com.example/other' }, [row], 'name'), 'NotInCatalog')
-  assert.is(matchOf({ name: 'other' }, [row], 'name'), 'NotInCatalog')
+  assert.is(matchRow({}, [row]), 'NotInCatalog')
+  assert.equal(matchRow({}, [row], 'name'), ['com.example/weather@1.0.0'])
+  assert.equal(matchRow({ server: 'com.example/weather' }, [row], 'name'), ['com.example/weather@1.0.0'])
+  assert.is(matchRow({ server: 'com.example/other' }, [row], 'name'), 'NotInCatalog')
+  assert.is(matchRow({ name: 'other' }, [row], 'name'), 'NotInCatalog')
 })
 
 const A = `sha256:${'a'.repeat(64)}`
@@ -148,7 +148,11 @@ test('an image matches by its digest, or by its tag if the catalog has no digest
     [`ghcr.io/acme/tool:1.2@${A}`, oci(`ghcr.io/acme/tool:1.3@${A}`)],
     [`ghcr.io/acme/tool@${A}`, oci('ghcr.io/acme/tool', { version: A })],
   ] as const)
-    assert.equal(matchOf({ image }, [{ name: 'a/b', packages }]), ['a/b@1.0.0'], `${image} ${JSON.stringify(packages)}`)
+    assert.equal(
+      matchRow({ image }, [{ name: 'a/b', packages }]),
+      ['a/b@1.0.0'],
+      `${image} ${JSON.stringify(packages)}`,
+    )
 })
 
 test('another digest, another tag or another repository is another image', () => {
@@ -165,8 +169,8 @@ test('another digest, another tag or another repository is another image', () =>
     ['ghcr.io/acme/tool@sha256:short', oci('ghcr.io/acme/tool@sha256:short')],
   ] as const) {
     const rows = [{ name: 'a/b', packages }]
-    assert.is(matchOf({ image }, rows), 'NotInCatalog', `${image} ${JSON.stringify(packages)}`)
-    assert.is(matchOf({ image, server: 'a/b' }, rows), 'LocationMismatch', image)
+    assert.is(matchRow({ image }, rows), 'NotInCatalog', `${image} ${JSON.stringify(packages)}`)
+    assert.is(matchRow({ image, server: 'a/b' }, rows), 'LocationMismatch', image)
   }
 })
 
@@ -211,12 +215,12 @@ test('an unreadable row approves nothing, and others are read', () => {
 
 test('members with names such as toString match nothing by accident', () => {
   for (const name of ['constructor', '__proto__', 'toString'])
-    assert.is(matchOf({ server: name, name, uid: name }, [{ name: 'a/b' }]), 'NotInCatalog')
+    assert.is(matchRow({ server: name, name, uid: name }, [{ name: 'a/b' }]), 'NotInCatalog')
 })
 
 test('an entry that is listed again and again counts once', () => {
   const remotes = Array.from({ length: 20 }, (_, index) => ({ url: `https://s${index}.example/mcp` }))
-  const rows = rowsOf(
+  const rows = buildRows(
     Array.from({ length: 2_000 }, (_, index) => ({
       ...{ name: `a/b${index}`, remotes, claims: { team: index % 2 === 0 ? 'one' : 'two' } },
       status: index % 3 === 0 ? 'deprecated' : 'active',
@@ -232,9 +236,9 @@ test('an entry that is listed again and again counts once', () => {
 
 test('while a large catalog is matched, other requests are served and the earlier approvals hold', async () => {
   const page = { revision: 'r', mode: 'full' as const, claims: {}, closedWithoutClaims: false, nextCursor: undefined }
-  const snapshotOf = (count: number, more: readonly GateRow[] = []) => ({
+  const buildSnapshot = (count: number, more: readonly GateRow[] = []) => ({
     ...page,
-    rows: rowsOf([
+    rows: buildRows([
       ...Array.from({ length: count }, (_, index) => ({ name: `a/b${index}`, remotes: remote(`https://b/${index}`) })),
       ...more,
     ]),
@@ -244,12 +248,12 @@ test('while a large catalog is matched, other requests are served and the earlie
   const own = [old, added].map(({ backend, url }) => ({ name: `own/${backend}`, remotes: remote(url) }))
   let answers = 0
   const matches = new RegistryMatches(() => answers++)
-  const small = snapshotOf(0, own)
-  const named = (found: ReturnType<typeof matches.of>) => found?.matches.map((match) => match?.rows[0]?.name)
-  assert.equal(named(matches.of(small, [old], 'identity')), ['own/old'])
-  const large = snapshotOf(200_000, own.slice(1))
+  const small = buildSnapshot(0, own)
+  const listRowNames = (found: ReturnType<typeof matches.of>) => found?.matches.map((match) => match?.rows[0]?.name)
+  assert.equal(listRowNames(matches.of(small, [old], 'identity')), ['own/old'])
+  const large = buildSnapshot(200_000, own.slice(1))
   const members = [old, added]
-  assert.equal(named(matches.of(large, members, 'identity')), ['own/old', undefined])
+  assert.equal(listRowNames(matches.of(large, members, 'identity')), ['own/old', undefined])
   let turns = 0
   const count = setInterval(() => turns++)
   assert.is.not(matches.pending, undefined)
@@ -257,7 +261,7 @@ test('while a large catalog is matched, other requests are served and the earlie
   clearInterval(count)
   assert.is(answers, 1)
   assert.ok(turns > 0)
-  assert.equal(named(matches.of(large, members, 'identity')), [undefined, 'own/added'])
+  assert.equal(listRowNames(matches.of(large, members, 'identity')), [undefined, 'own/added'])
   assert.is(answers, 1)
 })
 
@@ -289,12 +293,12 @@ test('the text of a page is parsed in steps', () => {
 
 test('fewer callers are remembered if their claims are large', () => {
   const views = new GatedViews({ host: { gate: { enforces: true } }, shared: {}, ownViewOf: () => undefined } as never)
-  const see = (index: number, groups: string) =>
+  const matchFor = (index: number, groups: string) =>
     views.viewFor({ kind: 'authenticated', claims: { groups, index } } as never, `caller-${index}`, undefined)
-  const first = see(0, '')
-  for (let index = 1; index < 100; index++) see(index, 'x'.repeat(16_000))
+  const first = matchFor(0, '')
+  for (let index = 1; index < 100; index++) matchFor(index, 'x'.repeat(16_000))
   assert.is(views.known('caller-0'), first)
-  for (let index = 100; index < 2_000; index++) see(index, 'x'.repeat(16_000))
+  for (let index = 100; index < 2_000; index++) matchFor(index, 'x'.repeat(16_000))
   assert.is(views.known('caller-1'), views.anonymous)
   assert.is.not(views.known('caller-1999'), views.anonymous)
 })
@@ -306,20 +310,20 @@ test('the catalogs of a set are built once, and those of unused sets are dropped
   const shared = { version: 1, backends, allListed: true }
   const host = { setup: { config: { backends: [] } }, gate: { enforces: true } }
   const views = new GatedViews({ host, shared, ownViewOf: () => undefined } as never)
-  const setOf = (...names: string[]) => ({ key: JSON.stringify(names), names: new Set(names) })
-  const one = setOf('one')
+  const buildSet = (...names: string[]) => ({ key: JSON.stringify(names), names: new Set(names) })
+  const one = buildSet('one')
   const first = views.catalogsOf(one)
   assert.is(views.catalogsOf(one), first)
-  assert.is(views.catalogsOf(setOf('one')), first, 'a set that was made anew')
-  assert.is(views.catalogsOf(setOf('one', 'two')), shared)
+  assert.is(views.catalogsOf(buildSet('one')), first, 'a set that was created again')
+  assert.is(views.catalogsOf(buildSet('one', 'two')), shared)
   shared.version++
   const next = views.catalogsOf(one)
   assert.is.not(next, first)
   assert.is(views.lastCatalogsOf(one), next)
-  const rare = setOf('two')
+  const rare = buildSet('two')
   const dropped = views.catalogsOf(rare)
   for (let index = 0; index < 300; index++) {
-    views.catalogsOf(setOf('one', `gone-${index}`))
+    views.catalogsOf(buildSet('one', `gone-${index}`))
     for (let use = 0; use < 4; use++) assert.is(views.catalogsOf(one), next)
   }
   assert.is(views.count, 256)

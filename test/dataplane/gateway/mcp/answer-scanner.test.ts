@@ -81,12 +81,12 @@ test('an element of an array that is no message is skipped, and the next is read
   for (const broken of ['[]', '[,{}]', '[}', '[{"id":[1]']) assert.not.ok(read(broken, 1).scanner.complete, broken)
 })
 
-test('notifications and requests are told apart', () => {
+test('notifications and requests are distinguished', () => {
   for (const size of SIZES) {
     const note = read('{"method":"notifications/progress","params":{"id":5},"jsonrpc":"2.0"}', size).scanner
     assert.ok(note.complete && note.hasMethod && !note.isAnswer && note.id === undefined)
-    const asked = read('{"method":"elicitation/create","params":{},"jsonrpc":"2.0","id":0}', size).scanner
-    assert.ok(asked.complete && asked.hasMethod && asked.id === '0')
+    const scanner = read('{"method":"elicitation/create","params":{},"jsonrpc":"2.0","id":0}', size).scanner
+    assert.ok(scanner.complete && scanner.hasMethod && scanner.id === '0')
   }
 })
 

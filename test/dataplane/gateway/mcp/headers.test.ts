@@ -38,11 +38,11 @@ test('plain values stay plain', () => {
 })
 
 const schema = (properties: object) => ({ type: 'object', properties })
-const marked = (name: unknown, type: unknown = 'string') => ({ type, 'x-mcp-header': name })
+const markHeader = (name: unknown, type: unknown = 'string') => ({ type, 'x-mcp-header': name })
 
 test('declared headers are found at any depth of properties', () => {
   const found = readParamHeaders(
-    schema({ a: marked('Region'), b: schema({ c: marked('Deep', 'integer') }), d: { type: 'string' } }),
+    schema({ a: markHeader('Region'), b: schema({ c: markHeader('Deep', 'integer') }), d: { type: 'string' } }),
   )
   assert.equal(found, [
     { header: 'mcp-param-region', path: ['a'] },
@@ -54,31 +54,31 @@ test('a member that only looks like a declaration is none', () => {
   assert.equal(readParamHeaders(schema({ 'x-mcp-header': { type: 'string' } })), [])
   assert.equal(readParamHeaders({ type: 'object', default: { 'x-mcp-header': 5 }, enum: [{ 'x-mcp-header': 5 }] }), [])
   assert.equal(readParamHeaders(undefined), [])
-  assert.equal(readParamHeaders({ properties: { properties: schema({ properties: marked('P') }) } }), [
+  assert.equal(readParamHeaders({ properties: { properties: schema({ properties: markHeader('P') }) } }), [
     { header: 'mcp-param-p', path: ['properties', 'properties'] },
   ])
 })
 
 const invalid: readonly [string, unknown][] = [
   ['at the root', { type: 'object', 'x-mcp-header': 'X' }],
-  ['no token', schema({ a: marked('a b') })],
-  ['empty', schema({ a: marked('') })],
-  ['no text', schema({ a: marked(5) })],
-  ['on a number', schema({ a: marked('X', 'number') })],
-  ['on an object', schema({ a: marked('X', 'object') })],
+  ['no token', schema({ a: markHeader('a b') })],
+  ['empty', schema({ a: markHeader('') })],
+  ['no text', schema({ a: markHeader(5) })],
+  ['on a number', schema({ a: markHeader('X', 'number') })],
+  ['on an object', schema({ a: markHeader('X', 'object') })],
   ['without a type', schema({ a: { 'x-mcp-header': 'X' } })],
-  ['twice', schema({ a: marked('X'), b: marked('x') })],
-  ['in items', schema({ a: { type: 'array', items: marked('X') } })],
-  ['in anyOf', schema({ a: { anyOf: [marked('X')] } })],
-  ['in $defs', { type: 'object', $defs: { x: marked('X') } }],
-  ['in additionalProperties', { type: 'object', additionalProperties: marked('X') }],
-  ['in properties below items', schema({ a: { items: schema({ b: marked('X') }) } })],
+  ['twice', schema({ a: markHeader('X'), b: markHeader('x') })],
+  ['in items', schema({ a: { type: 'array', items: markHeader('X') } })],
+  ['in anyOf', schema({ a: { anyOf: [markHeader('X')] } })],
+  ['in $defs', { type: 'object', $defs: { x: markHeader('X') } }],
+  ['in additionalProperties', { type: 'object', additionalProperties: markHeader('X') }],
+  ['in properties below items', schema({ a: { items: schema({ b: markHeader('X') }) } })],
 ]
 for (const [name, value] of invalid)
   test(`an invalid declaration: ${name}`, () => assert.throws(() => readParamHeaders(value), /x-mcp-header/))
 
 const declarations = readParamHeaders(
-  schema({ r: marked('Region'), n: marked('N', 'integer'), b: marked('B', 'boolean') }),
+  schema({ r: markHeader('Region'), n: markHeader('N', 'integer'), b: markHeader('B', 'boolean') }),
 )
 
 test('arguments become headers', () => {

@@ -11,7 +11,7 @@ import { PublicError } from '../../../../dataplane/server/errors.ts'
 
 const parse = (text: string) => parseMessage(Buffer.from(text)) as Message
 
-const codeOf = (body: string | Buffer): string => {
+const readCode = (body: string | Buffer): string => {
   try {
     parseMessage(Buffer.from(body))
     return 'accepted'
@@ -20,7 +20,7 @@ const codeOf = (body: string | Buffer): string => {
   }
 }
 
-test('messages are told apart', () => {
+test('kinds of messages are distinguished', () => {
   assert.is(parse('{"jsonrpc":"2.0","id":1,"method":"ping"}').kind, 'request')
   assert.is(parse('{"jsonrpc":"2.0","method":"notifications/initialized"}').kind, 'notification')
   assert.is(parse('{"jsonrpc":"2.0","id":1,"result":{}}').kind, 'response')
@@ -79,7 +79,7 @@ const refused: [string, string | Buffer, string][] = [
 ]
 for (const name of ['TaskId', 'requeststate', 'INPUTRESPONSES'])
   refused.push([name, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"${name}":"a"}}`, 'invalid_message'])
-for (const [name, body, code] of refused) test(`refused: ${name}`, () => assert.is(codeOf(body), code))
+for (const [name, body, code] of refused) test(`refused: ${name}`, () => assert.is(readCode(body), code))
 
 test('an escaped name is unescaped', () => {
   const message = parse('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n\\u0061me":"a"}}')
@@ -88,26 +88,26 @@ test('an escaped name is unescaped', () => {
 })
 
 test('a message may be nested a thousand levels deep and no deeper', () => {
-  const nested = (levels: number, [open, close] = ['[', ']']) =>
+  const nest = (levels: number, [open, close] = ['[', ']']) =>
     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${open?.repeat(levels)}1${close?.repeat(levels)}}}}`
-  assert.is(parse(nested(997)).parameter('name'), 'a')
-  assert.is(parse(nested(997, ['{"a":', '}'])).parameter('name'), 'a')
-  assert.is(codeOf(nested(998)), 'parse_error')
-  assert.is(codeOf(nested(200_000, ['{"a":', '}'])), 'parse_error')
-  assert.is(parse(nested(0).replace('1}', `"${'['.repeat(5000)}"}`)).parameter('name'), 'a', 'text is not nested')
+  assert.is(parse(nest(997)).parameter('name'), 'a')
+  assert.is(parse(nest(997, ['{"a":', '}'])).parameter('name'), 'a')
+  assert.is(readCode(nest(998)), 'parse_error')
+  assert.is(readCode(nest(200_000, ['{"a":', '}'])), 'parse_error')
+  assert.is(parse(nest(0).replace('1}', `"${'['.repeat(5000)}"}`)).parameter('name'), 'a', 'text is not nested')
 })
 
 test('the cost of a body is known before its values are parsed', () => {
-  const told: number[] = []
-  const holder = { hold: (bytes: number) => void told.push(bytes) }
+  const sizes: number[] = []
+  const holder = { hold: (bytes: number) => void sizes.push(bytes) }
   const call = (args: string) =>
     Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":${args}}}`)
   parseMessage(call('{}'), holder)
-  assert.equal(told, [], 'a small one is in the price of a request')
+  assert.equal(sizes, [], 'a small one is in the price of a request')
   parseMessage(call(`"${'x'.repeat(100_000)}"`), holder)
   parseMessage(call(`"${'ü'.repeat(50_000)}"`), holder)
   parseMessage(call(`[${'{},'.repeat(30_000)}{}]`), holder)
-  const [plain = 0, wide = 0, many = 0] = told
+  const [plain = 0, wide = 0, many = 0] = sizes
   assert.ok(plain > 400_000 && plain < 500_000, String(plain))
   assert.ok(wide > plain, 'characters beyond Latin-1 take two bytes each')
   assert.ok(many > 2_000_000, 'empty objects take more than their text')
@@ -186,11 +186,11 @@ for (const params of [
       '{"jsonrpc":"2.0","id": 1.0,"method":"resources/read","params":PARAMS}',
       '{"params":PARAMS , "method":"resources/read","id":1.0,"jsonrpc":"2.0"}',
     ]) {
-      const given = (uri: string) => text.replace('PARAMS', params).replace('?', uri)
+      const withUri = (uri: string) => text.replace('PARAMS', params).replace('?', uri)
       for (const uri of ['"a:b"', '"a:\\/\\u0062\\"x"', '""']) {
-        const edited = parse(given(uri)).withUri('c:"d/\u00e4')
+        const edited = parse(withUri(uri)).withUri('c:"d/\u00e4')
         // The edited message has the same offsets as one parsed from the new text.
-        assert.equal({ ...edited }, { ...parse(given(NEW)) })
+        assert.equal({ ...edited }, { ...parse(withUri(NEW)) })
         assert.is(edited.kind, 'request')
       }
     }

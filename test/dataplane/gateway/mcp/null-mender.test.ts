@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type MendRule, mendNulls, NullMender, ruleFor } from '../../../../dataplane/gateway/mcp/answer-mender.ts'
 import { AnswerScanner } from '../../../../dataplane/gateway/mcp/answer-scanner.ts'
-import { numbersOf } from '../../../support/random.ts'
+import { createNumbers } from '../../../support/random.ts'
 
 const SIZES = [1, 2, 3, 5, 7, 16, 1000]
 const TOOL = ruleFor('tools/call', false)
@@ -21,7 +21,7 @@ function mend(text: string, size: number, rule: MendRule): string {
 
 const wrap = (result: string): string => `{"jsonrpc":"2.0","id":1,"result":${result}}`
 
-const results: readonly [given: string, mended: string][] = [
+const results: readonly [input: string, mended: string][] = [
   ['{"content":[]}', '{"content":[]}'],
   ['{"content":null}', '{"content":[]}'],
   ['{ "content" : null , "isError" : null }', '{ "content" : []  }'],
@@ -48,22 +48,22 @@ const results: readonly [given: string, mended: string][] = [
     '{"content":[{"type":"text","text":"ok","annotations":{"x":null}}],"x":null}',
   ],
 ]
-for (const [given, mended] of results)
-  test(`a result: ${given.slice(0, 80)}`, () => {
-    for (const size of SIZES) assert.is(mend(wrap(given), size, TOOL), wrap(mended), `in chunks of ${size}`)
-    assert.is(mendNulls(Buffer.from(wrap(given)), TOOL).toString(), wrap(mended))
+for (const [input, mended] of results)
+  test(`a result: ${input.slice(0, 80)}`, () => {
+    for (const size of SIZES) assert.is(mend(wrap(input), size, TOOL), wrap(mended), `in chunks of ${size}`)
+    assert.is(mendNulls(Buffer.from(wrap(input)), TOOL).toString(), wrap(mended))
   })
 
-const messages: readonly [given: string, mended: string][] = [
+const messages: readonly [input: string, mended: string][] = [
   ['{"id":1,"result":{"content":[]}}', '{"id":1,"result":{"content":[]},"jsonrpc":"2.0"}'],
   [
     '{"method":null,"jsonrpc":"2.0","params":{"a":[1,"}"]},"id":1,"error":null,"result":{"content":[]},"error":null}',
     '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}',
   ],
 ]
-for (const [given, mended] of messages)
-  test(`a message: ${given.slice(0, 80)}`, () => {
-    for (const size of SIZES) assert.is(mend(given, size, TOOL), mended, `in chunks of ${size}`)
+for (const [input, mended] of messages)
+  test(`a message: ${input.slice(0, 80)}`, () => {
+    for (const size of SIZES) assert.is(mend(input, size, TOOL), mended, `in chunks of ${size}`)
   })
 
 test('invalid JSON passes unchanged, and with too much white space only the mending is given up', () => {
@@ -75,7 +75,7 @@ test('invalid JSON passes unchanged, and with too much white space only the mend
 })
 
 test('random results in random chunks lose their nulls and nothing else', () => {
-  const int = numbersOf(7)
+  const int = createNumbers(7)
   const pick = <T>(list: readonly T[]): T => list[int(list.length)] as T
   const space = () => pick(['', '', ' ', '\n '])
   const write = (value: unknown): string => {

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseElement, type ToolCallParts, toolCall } from '../../../../dataplane/gateway/mcp/message.ts'
 
-const metaOf = (text: string) => ({ text, value: JSON.parse(text) })
+const parseMeta = (text: string) => ({ text, value: JSON.parse(text) })
 
 const calls: readonly ToolCallParts[] = [
   { id: '1', name: 'a', arguments: '{}', meta: undefined },
@@ -10,29 +10,29 @@ const calls: readonly ToolCallParts[] = [
     id: '"portico-step-1"',
     name: 'b_"tool\\"',
     arguments: '{"a":12345678901234567890}',
-    meta: metaOf('{"k":{"l":1}}'),
+    meta: parseMeta('{"k":{"l":1}}'),
   },
   {
     id: '12345678901234567890',
     name: '名',
     arguments: ' {"name":"other","_meta":{"x":[1,2]},"__proto__":{"y":1}} ',
-    meta: metaOf('{ "name":"x" , "é":"\\u00e9" }'),
+    meta: parseMeta('{ "name":"x" , "é":"\\u00e9" }'),
     more: { requestState: '"s"', inputResponses: '{"k":{}}', task: '{"ttl":1}' },
   },
 ]
 
 test('a composed call is the same message as its parsed text', () => {
   for (const parts of calls) {
-    const made = toolCall(parts)
-    const parsed = parseElement(made.text)
+    const created = toolCall(parts)
+    const parsed = parseElement(created.text)
     // The offsets exclude the space around a value.
-    const argumentsText = made.text.slice(made.argumentsStart, made.argumentsEnd)
+    const argumentsText = created.text.slice(created.argumentsStart, created.argumentsEnd)
     assert.is(argumentsText, parts.arguments)
     const places = { argumentsStart: parsed.argumentsStart, argumentsEnd: parsed.argumentsEnd }
-    assert.is(argumentsText.trim(), made.text.slice(places.argumentsStart, places.argumentsEnd))
-    assert.equal({ ...made, ...places }, { ...parsed })
-    assert.is(made.meta === undefined, parts.meta === undefined)
-    assert.equal(made.meta, parsed.meta)
+    assert.is(argumentsText.trim(), created.text.slice(places.argumentsStart, places.argumentsEnd))
+    assert.equal({ ...created, ...places }, { ...parsed })
+    assert.is(created.meta === undefined, parts.meta === undefined)
+    assert.equal(created.meta, parsed.meta)
   }
 })
 

@@ -1,16 +1,16 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renameUris, UriRewriter } from '../../../../dataplane/gateway/mcp/uri-rewriter.ts'
-import { numbersOf } from '../../../support/random.ts'
+import { createNumbers } from '../../../support/random.ts'
 
 const SIZES = [1, 2, 3, 5, 7, 16, 1000]
 
 /** Rewrites as for a backend `b` with skills. */
-const shown = (uri: string): string => (uri.startsWith('skill://') ? `skill://b/${uri.slice(8)}` : uri)
+const prefixUri = (uri: string): string => (uri.startsWith('skill://') ? `skill://b/${uri.slice(8)}` : uri)
 
-function inChunks(given: string, size: number, isPrivate: boolean): string {
-  const bytes = Buffer.from(given)
-  const rewriter = new UriRewriter(shown, isPrivate)
+function inChunks(input: string, size: number, isPrivate: boolean): string {
+  const bytes = Buffer.from(input)
+  const rewriter = new UriRewriter(prefixUri, isPrivate)
   const out: Buffer[] = []
   // Overwrites each chunk once it was pushed, as connections do with their buffers.
   for (let at = 0; at < bytes.length; at += size) {
@@ -23,9 +23,9 @@ function inChunks(given: string, size: number, isPrivate: boolean): string {
   return Buffer.concat(out).toString()
 }
 
-function isRewritten(given: string, expected: string, isPrivate = false): void {
-  for (const size of SIZES) assert.is(inChunks(given, size, isPrivate), expected, `in chunks of ${size}`)
-  assert.is(renameUris(Buffer.from(given), shown, isPrivate).toString(), expected)
+function assertRewritten(input: string, expected: string, isPrivate = false): void {
+  for (const size of SIZES) assert.is(inChunks(input, size, isPrivate), expected, `in chunks of ${size}`)
+  assert.is(renameUris(Buffer.from(input), prefixUri, isPrivate).toString(), expected)
 }
 
 const OWN = '"skill://x/SKILL.md"'
@@ -54,11 +54,11 @@ const answers = [
 ]
 for (const [index, answer] of answers.entries())
   test(`an answer with its URIs in place: ${index} ${answer.slice(0, 60)}`, () => {
-    const given = answer.replaceAll('OWN', OWN).replaceAll('?', OWN)
-    isRewritten(given, answer.replaceAll('OWN', SHOWN).replaceAll('?', OWN))
+    const input = answer.replaceAll('OWN', OWN).replaceAll('?', OWN)
+    assertRewritten(input, answer.replaceAll('OWN', SHOWN).replaceAll('?', OWN))
   })
 
-const uris: readonly [given: string, expected: string][] = [
+const uris: readonly [input: string, expected: string][] = [
   ['"file:///x"', '"file:///x"'],
   ['"f\\u0069le:///\\/x"', '"f\\u0069le:///\\/x"'],
   ['"\\u0073kill:\\/\\/x\\n"', '"skill://b/x\\n"'],
@@ -68,21 +68,21 @@ const uris: readonly [given: string, expected: string][] = [
   [`"skill://${'x'.repeat(65_536 - 10)}"`, `"skill://b/${'x'.repeat(65_536 - 10)}"`],
   [`"skill://${'x'.repeat(65_536)}"`, `"skill://${'x'.repeat(65_536)}"`],
 ]
-for (const [given, expected] of uris)
-  test(`a URI: ${given.slice(0, 60)}`, () => {
+for (const [input, expected] of uris)
+  test(`a URI: ${input.slice(0, 60)}`, () => {
     const answer = (uri: string) => `{"result":{"contents":[{"uri":${uri},"text":"y"},{"uri":${OWN}}]}}`
-    isRewritten(answer(given), answer(expected).replace(OWN, SHOWN))
+    assertRewritten(answer(input), answer(expected).replace(OWN, SHOWN))
   })
 
 test('a result for one caller may not be cached', () => {
   const answer = (ttl: string, scope: string) =>
     `{"ttlMs":1,"result":{"ttlMs":${ttl},"x":{"ttlMs":5,"cacheScope":"public"},"cacheScope":${scope},"contents":[]}}`
   for (const ttl of ['0', '3600000', '1e9', '"x"', 'null', '-1'])
-    isRewritten(answer(ttl, '"public"'), answer('0', '"private"'), true)
-  isRewritten(answer('0', '"private"'), answer('0', '"private"'), true)
-  isRewritten(answer('5', '"public"'), answer('5', '"public"'))
-  isRewritten('{"result":{"ttlMs" : 5 }}', '{"result":{"ttlMs" : 0 }}', true)
-  isRewritten('{"result":{"cach\\u0065Scope":"p\\u0075blic"}}', '{"result":{"cach\\u0065Scope":"private"}}', true)
+    assertRewritten(answer(ttl, '"public"'), answer('0', '"private"'), true)
+  assertRewritten(answer('0', '"private"'), answer('0', '"private"'), true)
+  assertRewritten(answer('5', '"public"'), answer('5', '"public"'))
+  assertRewritten('{"result":{"ttlMs" : 5 }}', '{"result":{"ttlMs" : 0 }}', true)
+  assertRewritten('{"result":{"cach\\u0065Scope":"p\\u0075blic"}}', '{"result":{"cach\\u0065Scope":"private"}}', true)
 })
 
 const NAMES = 'uri resource content contents messages _meta ui resourceUri ui~resourceUri result error data'.split(' ')
@@ -96,18 +96,18 @@ const IN_RESULT = [
 const PLACES = ['error/data/uri', ...IN_RESULT.flatMap((at) => [`result/${at}`, `result/result/${at}`])]
 
 test('random answers are changed only at these places', () => {
-  const number = numbersOf(7)
-  const oneOf = <T>(all: readonly T[]): T => all[number(all.length)] as T
-  const space = () => oneOf(['', '', '', ' ', '\n\t'])
-  const spelled = (text: string) =>
+  const number = createNumbers(7)
+  const pickOne = <T>(all: readonly T[]): T => all[number(all.length)] as T
+  const space = () => pickOne(['', '', '', ' ', '\n\t'])
+  const spell = (text: string) =>
     JSON.stringify(text).replace(/[a-z]/g, (letter) =>
       number(20) > 0 ? letter : `\\u00${letter.charCodeAt(0).toString(16)}`,
     )
   /** The text that the server sends, and the text that the client gets. */
-  type Both = readonly [given: string, expected: string]
-  const joined = (open: string, parts: readonly Both[], close: string): Both =>
+  type Both = readonly [input: string, expected: string]
+  const join = (open: string, parts: readonly Both[], close: string): Both =>
     [0, 1].map((side) => open + parts.map((part) => part[side]).join(',') + close) as unknown as Both
-  const same = (text: string): Both => [text, text]
+  const unchanged = (text: string): Both => [text, text]
   /** Returns the names, and `*`, on the way from here to a place. */
   const onward = (path: readonly string[]) => {
     const here = path.map((name) => `${name}/`).join('')
@@ -116,42 +116,42 @@ test('random answers are changed only at these places', () => {
   const valueAt = (path: readonly string[]): Both => {
     const next = onward(path)
     // Most values are of the type that leads to such a place.
-    const likely = next.length > 0 && number(8) > 0 ? (oneOf(next) === '*' ? 1 : 0) : number(4)
+    const likely = next.length > 0 && number(8) > 0 ? (pickOne(next) === '*' ? 1 : 0) : number(4)
     const kind = path.length === 0 ? 0 : path.length > 8 ? 2 + number(2) : likely
     if (kind === 0)
-      return joined(
+      return join(
         '{',
-        some(path.length === 0 ? 3 : 4, () => memberAt(path)),
+        makeSome(path.length === 0 ? 3 : 4, () => memberAt(path)),
         `${space()}}`,
       )
     if (kind === 1)
-      return joined(
+      return join(
         '[',
-        some(3, () => valueAt([...path, '*'])),
+        makeSome(3, () => valueAt([...path, '*'])),
         ']',
       )
-    if (kind === 2) return same(oneOf(['null', '-1.5e3', 'true', '12345678901234567890']))
-    const uri = oneOf(['skill://x', 'skill://"\\y', 'file:///z', '\u00e4{"uri":"'])
-    const given = spelled(uri)
-    const isChanged = PLACES.includes(path.join('/')) && shown(uri) !== uri
-    return [given, isChanged ? JSON.stringify(shown(uri)) : given]
+    if (kind === 2) return unchanged(pickOne(['null', '-1.5e3', 'true', '12345678901234567890']))
+    const uri = pickOne(['skill://x', 'skill://"\\y', 'file:///z', '\u00e4{"uri":"'])
+    const input = spell(uri)
+    const isChanged = PLACES.includes(path.join('/')) && prefixUri(uri) !== uri
+    return [input, isChanged ? JSON.stringify(prefixUri(uri)) : input]
   }
-  const some = (most: number, make: () => Both) => Array.from({ length: number(most + 1) }, make)
+  const makeSome = (most: number, make: () => Both) => Array.from({ length: number(most + 1) }, make)
   const memberAt = (path: readonly string[]): Both => {
     const names = onward(path).filter((name) => name !== '*')
-    const name = names.length > 0 && number(4) > 0 ? (oneOf(names) as string) : oneOf(NAMES)
-    const before = `${space()}${spelled(name.replace('~', '/'))}${space()}:${space()}`
-    const [given, expected] = valueAt([...path, name])
+    const name = names.length > 0 && number(4) > 0 ? (pickOne(names) as string) : pickOne(NAMES)
+    const before = `${space()}${spell(name.replace('~', '/'))}${space()}:${space()}`
+    const [input, expected] = valueAt([...path, name])
     const behind = space()
-    return [before + given + behind, before + expected + behind]
+    return [before + input + behind, before + expected + behind]
   }
   let changed = 0
   for (let count = 0; count < 3_000; count++) {
-    const [given, expected] = valueAt([])
-    assert.ok(JSON.parse(given))
-    if (given !== expected) changed++
-    assert.is(renameUris(Buffer.from(given), shown).toString(), expected)
-    assert.is(inChunks(given, 1 + number(12), false), expected)
+    const [input, expected] = valueAt([])
+    assert.ok(JSON.parse(input))
+    if (input !== expected) changed++
+    assert.is(renameUris(Buffer.from(input), prefixUri).toString(), expected)
+    assert.is(inChunks(input, 1 + number(12), false), expected)
   }
   assert.ok(changed > 500, `only ${changed} had a place`)
 })

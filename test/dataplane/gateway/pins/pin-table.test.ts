@@ -1,12 +1,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PinTable } from '../../../../dataplane/gateway/pins/pins.ts'
-import { numbersOf } from '../../../support/random.ts'
+import { createNumbers } from '../../../support/random.ts'
 
-const digestOf = (digit: string): string => `sha256:${digit.repeat(64)}`
-const A = digestOf('a')
-const B = digestOf('b')
-const C = digestOf('0')
+const buildDigest = (digit: string): string => `sha256:${digit.repeat(64)}`
+const A = buildDigest('a')
+const B = buildDigest('b')
+const C = buildDigest('0')
 
 for (const [what, odd] of [
   ['names of one byte a character', ['\u00e4\u00ff', 'toString', '__proto__', '']],
@@ -41,7 +41,7 @@ test('an empty table finds nothing', () => {
 })
 
 test('10,000 names are found and no others', () => {
-  const number = numbersOf(3)
+  const number = createNumbers(3)
   const digest = () => `sha256:${Array.from({ length: 64 }, () => number(16).toString(16)).join('')}`
   const pins = Object.fromEntries(
     Array.from({ length: 10_000 }, (_, at) => [

@@ -6,8 +6,8 @@ import { computeDigest, digestInSlices } from '../../../../dataplane/gateway/pin
 import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
-import { OFTEN, pinsOf } from '../../../support/gateway/pinning.ts'
-import { batchOf, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { buildPins, OFTEN } from '../../../support/gateway/pinning.ts'
+import { openSession, parseBatch, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type ChangingServer, type Shows, startChangingServer } from '../../../support/servers/changing-server.ts'
 import { startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
@@ -19,7 +19,7 @@ const SHOWN: Partial<Shows> = {
   resources: ['{"uri":"file:///r","name":"r","title":"R","description":"A file.","mimeType":"text/plain"}'],
   resourceTemplates: ['{"uriTemplate":"data:{x}","name":"t"}'],
 }
-const fresh = (): Partial<Shows> => structuredClone(SHOWN)
+const copyShown = (): Partial<Shows> => structuredClone(SHOWN)
 
 interface Pair {
   readonly server: ChangingServer
@@ -33,7 +33,7 @@ async function withProxy(
   more: Partial<TestConfig> & { readonly backend?: object; readonly era?: 'legacy' | 'modern' } = {},
 ): Promise<void> {
   const { backend = {}, era = 'modern', ...config } = more
-  const server = await startChangingServer(era, fresh())
+  const server = await startChangingServer(era, copyShown())
   const pins = pinning === undefined ? {} : { pinning: pinning(server.shows) }
   const gateway = await startGateway({
     role: 'proxy',
@@ -42,7 +42,7 @@ async function withProxy(
     backends: [{ name: 'b', url: server.url, ...pins, ...backend }],
   })
   try {
-    if (pinning !== undefined && config.failureHandling === undefined) await isListed(gateway)
+    if (pinning !== undefined && config.failureHandling === undefined) await waitUntilListed(gateway)
     await run({ server, gateway })
   } finally {
     await gateway.close()
@@ -50,22 +50,22 @@ async function withProxy(
   }
 }
 
-const enforced = (shows: Shows): Pinning => ({ mode: 'enforce', pins: pinsOf(shows) })
+const enforce = (shows: Shows): Pinning => ({ mode: 'enforce', pins: buildPins(shows) })
 const namesIn = async (url: string, headers: Record<string, string> = {}): Promise<string[]> =>
   (await postModern(url, 'tools/list', {}, headers)).json.result.tools.map(({ name }: { name: string }) => name)
 const listIn = async ({ url }: GatewayUnderTest): Promise<unknown> => (await postModern(url, 'tools/list')).json
-const countsOf = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
+const readCounts = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
 /** Waits until the pins were applied to all that a gateway's backends showed at first. */
-const isListed = (gateway: GatewayUnderTest, count = 5): Promise<void> =>
+const waitUntilListed = (gateway: GatewayUnderTest, count = 5): Promise<void> =>
   eventually('all is listed', async () =>
     (await gateway.status()).backends.every(({ definitions }) => {
       const { approved, withheld, reported } = definitions ?? NONE
       return approved + withheld + reported === count
     }),
   )
-const withheldIn = async (gateway: GatewayUnderTest): Promise<number> => (await countsOf(gateway))?.withheld ?? -1
+const withheldIn = async (gateway: GatewayUnderTest): Promise<number> => (await readCounts(gateway))?.withheld ?? -1
 type Report = Awaited<ReturnType<typeof reportDefinitions>>
-const reportOf = async (gateway: GatewayUnderTest): Promise<Report> =>
+const readReport = async (gateway: GatewayUnderTest): Promise<Report> =>
   (await fetch(`${gateway.adminUrl}/definitions`)).json() as Promise<Report>
 const NONE = { approved: 0, withheld: 0, reported: 0, missing: 0 }
 const NEXT = tool('one', '"description":"next"')
@@ -74,15 +74,15 @@ const LISTS = ['tools/list', 'prompts/list', 'resources/list', 'resources/templa
 
 test('with everything approved the lists are byte for byte the same as without pins', () =>
   withProxy(undefined, ({ server, gateway }) =>
-    withProxy(enforced, async ({ gateway: pinned }) => {
-      await eventually('all is listed', async () => (await countsOf(pinned))?.missing === 0)
+    withProxy(enforce, async ({ gateway: pinned }) => {
+      await eventually('all is listed', async () => (await readCounts(pinned))?.missing === 0)
       await eventually('all is listed without pins', async () =>
         (await postModern(gateway.url, 'resources/templates/list')).text.includes('data:{x}'),
       )
       for (const method of LISTS)
         assert.is((await postModern(pinned.url, method)).text, (await postModern(gateway.url, method)).text)
       assert.is((await gateway.status()).backends[0]?.definitions, null)
-      assert.equal(await countsOf(pinned), { approved: 5, withheld: 0, reported: 0, missing: 0 })
+      assert.equal(await readCounts(pinned), { approved: 5, withheld: 0, reported: 0, missing: 0 })
       assert.ok(server.seen.length > 0)
     }),
   ))
@@ -123,13 +123,13 @@ test('in report mode all is served, counted and written to the audit log', async
             method,
           )
         }
-        assert.equal(await countsOf(gateway), { approved: 1, withheld: 0, reported: 4, missing: 0 })
+        assert.equal(await readCounts(gateway), { approved: 1, withheld: 0, reported: 4, missing: 0 })
         assert.is((await gateway.status()).problems[0]?.code, 'DefinitionReported')
         server.shows.tools[0] = tool('one', '"description":"SECRET"')
-        await eventually('it is reported', async () => (await countsOf(gateway))?.reported === 5)
-        const all = () => file.all.filter(({ type }) => type === 'definition_withheld')
-        await eventually('it is written', () => all().length >= 5)
-        const events = all()
+        await eventually('it is reported', async () => (await readCounts(gateway))?.reported === 5)
+        const listEvents = () => file.all.filter(({ type }) => type === 'definition_withheld')
+        await eventually('it is written', () => listEvents().length >= 5)
+        const events = listEvents()
         assert.equal(
           events.map(({ target, outcome }) => [target?.['kind'], target?.['name'], target?.['reason'], outcome]).sort(),
           [
@@ -154,7 +154,7 @@ test('a withheld definition is one audit event, and a call of an approved tool h
   const file = await AuditFile.create()
   try {
     await withProxy(
-      enforced,
+      enforce,
       async ({ server, gateway }) => {
         await postModern(gateway.url, 'tools/call', { name: 'two', arguments: {} })
         for (let count = 0; count < 3; count++) {
@@ -162,10 +162,10 @@ test('a withheld definition is one audit event, and a call of an approved tool h
           const before = server.calls('tools/list').length
           await eventually('polls', () => server.calls('tools/list').length > before + 2)
         }
-        const written = () => file.all.filter(({ type }) => type === 'definition_withheld')
-        await eventually('it is written', () => written().length > 0)
+        const listEvents = () => file.all.filter(({ type }) => type === 'definition_withheld')
+        await eventually('it is written', () => listEvents().length > 0)
         assert.equal(
-          written().map(({ target, outcome }) => ({ target, outcome })),
+          listEvents().map(({ target, outcome }) => ({ target, outcome })),
           [
             {
               target: { backend: 'b', kind: 'tools', name: 'one', reason: 'changed', mode: 'enforce' },
@@ -211,13 +211,13 @@ test('unlisted definitions are shown if that is allowed; a bare resource has no 
 
 test('an unlisted resource is read from the only backend with resources if that is allowed', async () => {
   const read = (gateway: GatewayUnderTest, uri: string) => postModern(gateway.url, 'resources/read', { uri })
-  await withProxy(enforced, async ({ gateway }) => {
+  await withProxy(enforce, async ({ gateway }) => {
     assert.ok((await read(gateway, 'hidden:x')).json.error)
     assert.ok((await read(gateway, 'file:///r')).json.result)
     assert.ok((await read(gateway, 'data:1')).json.result)
   })
   await withProxy(
-    (shows) => ({ mode: 'enforce', pins: { ...pinsOf(shows), unlisted: { resources: 'allow' } } }),
+    (shows) => ({ mode: 'enforce', pins: { ...buildPins(shows), unlisted: { resources: 'allow' } } }),
     async ({ server, gateway }) => {
       assert.ok((await read(gateway, 'hidden:x')).json.result)
       server.shows.resources = ['{"uri":"file:///r","name":"changed"}']
@@ -228,11 +228,11 @@ test('an unlisted resource is read from the only backend with resources if that 
 })
 
 test('a reload of pins keeps the backend open and withholds what lost its pin; two digests allow two texts', () =>
-  withProxy(enforced, async ({ server, gateway }) => {
+  withProxy(enforce, async ({ server, gateway }) => {
     const session = await openSession(gateway.url)
     assert.is((await namesIn(gateway.url)).length, 2)
     const discovered = server.calls('server/discover').length
-    const before = pinsOf(server.shows)
+    const before = buildPins(server.shows)
     const configure = (pinning: Pinning | undefined) =>
       gateway.configure({
         role: 'proxy',
@@ -259,7 +259,7 @@ test('a reload of pins keeps the backend open and withholds what lost its pin; t
   }))
 
 test('a configuration with a wrong digest is refused, and the last good one stays', () =>
-  withProxy(enforced, async ({ server, gateway }) => {
+  withProxy(enforce, async ({ server, gateway }) => {
     for (const pins of [
       { tools: { one: ['sha256:ABC'] } },
       { tools: { one: [] } },
@@ -277,7 +277,7 @@ test('a configuration with a wrong digest is refused, and the last good one stay
       assert.is((await namesIn(gateway.url)).length, 2)
       await gateway.configure({
         role: 'proxy',
-        backends: [{ name: 'b', url: server.url, pinning: enforced(server.shows) }],
+        backends: [{ name: 'b', url: server.url, pinning: enforce(server.shows) }],
       })
       await eventually('it is accepted', async () => (await gateway.status()).refused.length === 0)
     }
@@ -287,7 +287,7 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and com
   const server = await startChangingServer('modern', {
     tools: [tool('one', '"description":"finds weather"'), tool('two')],
   })
-  const backends = [{ name: 'b', url: server.url, pinning: enforced(server.shows) }]
+  const backends = [{ name: 'b', url: server.url, pinning: enforce(server.shows) }]
   const composite = {
     name: 'both',
     description: 'Calls one.',
@@ -297,7 +297,7 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and com
   const plain = await start({ compositeTools: [composite] })
   const searching = await start({ optimizer: {} })
   try {
-    for (const gateway of [plain, searching]) await isListed(gateway, 2)
+    for (const gateway of [plain, searching]) await waitUntilListed(gateway, 2)
     const call = (url: string, name: string, args: object, more: object = {}) =>
       postModern(url, 'tools/call', { name, arguments: args, ...more })
     assert.ok(!(await call(plain.url, 'both', {})).json.result.isError)
@@ -305,19 +305,22 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and com
     for (const gateway of [plain, searching])
       await eventually('it is withheld', async () => (await withheldIn(gateway)) === 1)
     const texts: string[] = []
-    const like = async (one: Promise<{ text: string }>, none: Promise<{ text: string }>) => {
+    const expectSame = async (one: Promise<{ text: string }>, none: Promise<{ text: string }>) => {
       texts.push((await one).text)
       assert.is((await one).text.replaceAll('b_one', '?'), (await none).text.replaceAll('b_nil', '?'))
     }
     const found = await call(searching.url, 'find_tool', { query: 'weather' })
     texts.push(found.text)
     assert.equal(found.json.result.structuredContent.tools, [])
-    await like(
+    await expectSame(
       call(searching.url, 'call_tool', { name: 'b_one', arguments: {} }),
       call(searching.url, 'call_tool', { name: 'b_nil', arguments: {} }),
     )
-    await like(call(plain.url, 'b_one', {}), call(plain.url, 'b_nil', {}))
-    await like(call(plain.url, 'b_one', {}, { task: { ttl: 1 } }), call(plain.url, 'b_nil', {}, { task: { ttl: 1 } }))
+    await expectSame(call(plain.url, 'b_one', {}), call(plain.url, 'b_nil', {}))
+    await expectSame(
+      call(plain.url, 'b_one', {}, { task: { ttl: 1 } }),
+      call(plain.url, 'b_nil', {}, { task: { ttl: 1 } }),
+    )
     const session = await openSession(plain.url, {}, '2025-03-26')
     const batch = await post(
       plain.url,
@@ -326,7 +329,7 @@ test('a withheld tool is unknown to find_tool, call_tool, batches, tasks and com
     )
     texts.push(batch.text)
     assert.equal(
-      batchOf(batch).map(({ error }) => error.code),
+      parseBatch(batch).map(({ error }) => error.code),
       [-32602, -32602],
     )
     const step = await call(plain.url, 'both', {})
@@ -348,8 +351,8 @@ test('a withheld tool keeps its name, so that no other backend’s tool gets it'
   ])
   const gateway = await startGateway({
     backends: [
-      { name: 'first', url: first.url, pinning: enforced(first.shows) },
-      { name: 'second', url: second.url, pinning: enforced(second.shows) },
+      { name: 'first', url: first.url, pinning: enforce(first.shows) },
+      { name: 'second', url: second.url, pinning: enforce(second.shows) },
     ],
     aggregation: { conflictResolution: 'priority', conflictResolutionConfig: { priorityOrder: ['first', 'second'] } },
     failureHandling: OFTEN,
@@ -375,7 +378,7 @@ test('a clash of names that the configuration must resolve does not keep a chang
   ])
   const gateway = await startGateway({
     backends: [
-      { name: 'first', url: first.url, pinning: enforced(first.shows) },
+      { name: 'first', url: first.url, pinning: enforce(first.shows) },
       { name: 'second', url: second.url },
     ],
     aggregation: { conflictResolution: 'manual' },
@@ -405,15 +408,15 @@ test('two callers with two lists each see their own approved variant, and a thir
     }),
     async ({ server, gateway }) => {
       server.shows.toolsFor = ({ 'x-key': key }) => [tool('mine', `"description":"for ${key}"`)]
-      const shown = async (key: string) => (await postModern(gateway.url, 'tools/list', {}, { 'x-key': key })).text
-      assert.match(await shown('a'), /for a/)
-      assert.match(await shown('b'), /for b/)
-      assert.match(await shown('c'), /"tools":\[\]/)
-      const called = (key: string) =>
+      const listFor = async (key: string) => (await postModern(gateway.url, 'tools/list', {}, { 'x-key': key })).text
+      assert.match(await listFor('a'), /for a/)
+      assert.match(await listFor('b'), /for b/)
+      assert.match(await listFor('c'), /"tools":\[\]/)
+      const callWith = (key: string) =>
         postModern(gateway.url, 'tools/call', { name: 'mine', arguments: {} }, { 'x-key': key })
-      assert.ok((await called('a')).json.result)
-      assert.ok((await called('c')).json.error)
-      const { backends } = await reportOf(gateway)
+      assert.ok((await callWith('a')).json.result)
+      assert.ok((await callWith('c')).json.error)
+      const { backends } = await readReport(gateway)
       const mine = (backends[0]?.definitions ?? []).filter(({ name }) => name === 'mine')
       for (const [key, state] of [
         ['a', 'approved'],
@@ -451,15 +454,15 @@ test('a changed tool on the fifth page is withheld, and a loop of cursors ends',
     },
   ))
 
-test('GET /definitions tells what is withheld and the pages, on the admin port alone', () =>
+test('GET /definitions returns withheld definitions and the pages, only on the admin port', () =>
   withProxy(
-    (shows) => ({ mode: 'enforce', pins: { ...pinsOf(shows), prompts: {}, pages: {} } }),
+    (shows) => ({ mode: 'enforce', pins: { ...buildPins(shows), prompts: {}, pages: {} } }),
     async ({ server, gateway }) => {
       server.shows.pages = { 'ui://p': '[{"uri":"ui://p","text":"<p>"}]' }
       const text = ' { "name":"one", "inputSchema": {}, "_meta":{"ui":{"resourceUri":"ui://p"}} } '.trim()
       server.shows.tools = [text]
       await eventually('it is withheld', async () => (await withheldIn(gateway)) === 2)
-      const { backends } = await reportOf(gateway)
+      const { backends } = await readReport(gateway)
       const [{ definitions, ...about } = { definitions: [] }] = backends
       assert.equal(about, { name: 'b', mode: 'enforce', isListed: true, missing: [{ kind: 'tools', name: 'two' }] })
       assert.equal(definitions[0], {
@@ -490,7 +493,7 @@ test('GET /definitions tells what is withheld and the pages, on the admin port a
   ))
 
 test('a proxy that withholds a tool answers its gateway as for an unknown one', () =>
-  withProxy(enforced, async ({ server, gateway: proxy }) => {
+  withProxy(enforce, async ({ server, gateway: proxy }) => {
     const gateway = await startGateway({ backends: [{ name: 'b', url: proxy.url }] })
     try {
       assert.equal(await namesIn(gateway.url), ['b_one', 'b_two'])
@@ -505,13 +508,13 @@ test('a proxy that withholds a tool answers its gateway as for an unknown one', 
   }))
 
 test('a gateway relies on an enforcing proxy as long as that one’s answers say so, whatever the server says', async () => {
-  const server = await startChangingServer('modern', { ...fresh(), headers: { 'portico-definitions': 'enforced' } })
-  const configOf = (pinning?: Pinning): TestConfig => ({
+  const server = await startChangingServer('modern', { ...copyShown(), headers: { 'portico-definitions': 'enforced' } })
+  const buildConfig = (pinning?: Pinning): TestConfig => ({
     role: 'proxy',
     failureHandling: OFTEN,
     backends: [{ name: 'b', url: server.url, ...(pinning && { pinning }) }],
   })
-  const proxy = await startGateway(configOf())
+  const proxy = await startGateway(buildConfig())
   const gateway = await startGateway({
     failureHandling: OFTEN,
     backends: [{ name: 'b', url: proxy.url, enforcesPins: true }],
@@ -519,9 +522,9 @@ test('a gateway relies on an enforcing proxy as long as that one’s answers say
   const health = async () => (await gateway.status()).backends[0]
   try {
     await eventually('the proxy lists both', async () => (await namesIn(proxy.url)).length === 2)
-    for (const pinning of [undefined, { mode: 'report', pins: pinsOf(server.shows) } as const]) {
-      await proxy.configure(configOf(pinning))
-      await eventually('nothing of it is believed', async () =>
+    for (const pinning of [undefined, { mode: 'report', pins: buildPins(server.shows) } as const]) {
+      await proxy.configure(buildConfig(pinning))
+      await eventually('none of it is accepted', async () =>
         /don’t enforce its pins yet/.test((await health())?.lastError?.message ?? ''),
       )
       assert.equal(await namesIn(gateway.url), [])
@@ -529,13 +532,13 @@ test('a gateway relies on an enforcing proxy as long as that one’s answers say
       assert.ok((await postModern(gateway.url, 'resources/read', { uri: 'file:///r' })).json.error)
     }
     assert.is(server.calls('tools/call').length + server.calls('resources/read').length, 0)
-    await proxy.configure(configOf(enforced(server.shows)))
+    await proxy.configure(buildConfig(enforce(server.shows)))
     await eventually('it is served', async () => (await namesIn(gateway.url)).length === 2)
     const session = await openSession(gateway.url)
     const call = async () =>
       (await post(gateway.url, rpc('tools/call', { name: 'b_one', arguments: {} }), session)).json
     assert.ok((await call()).result)
-    await proxy.configure(configOf())
+    await proxy.configure(buildConfig())
     server.shows.tools[0] = tool('one', '"description":"POISON"')
     await eventually('the proxy shows it', async () => JSON.stringify(await listIn(proxy)).includes('POISON'))
     for (let poll = 0; poll < 5; poll++) {
@@ -554,39 +557,39 @@ test('a gateway relies on an enforcing proxy as long as that one’s answers say
 for (const era of ['modern', 'legacy'] as const)
   test(`a ${era} server that changes all the time is listed once a second, and clients hear only of what they see`, () =>
     withProxy(
-      enforced,
+      enforce,
       async ({ server, gateway }) => {
         const session = await openSession(gateway.url)
         // The client's own session with the server, which sends the same burst there.
         await post(gateway.url, rpc('tools/call', { name: 'two', arguments: {} }), session)
         const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
-        const heard: string[] = []
+        const chunks: string[] = []
         const reading = (async () => {
-          for await (const chunk of stream.body ?? []) heard.push(Buffer.from(chunk).toString())
+          for await (const chunk of stream.body ?? []) chunks.push(Buffer.from(chunk).toString())
         })().catch(() => {})
-        const changed = () => heard.join('').split('list_changed').length - 1
-        const storm = () =>
+        const countChanges = () => chunks.join('').split('list_changed').length - 1
+        const notifyMany = () =>
           server.notify('{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"x":"POISON"}}')
-        await eventually('it is listened to', () => storm() > 0)
+        await eventually('it is listened to', () => notifyMany() > 0)
         const problems = new Set<string>()
         const polled = server.listedAt.length
         while (server.listedAt.length < polled + 5) {
           server.shows.tools[0] = tool('one', `"description":"It is ${performance.now()}."`)
-          for (let count = 0; count < 100; count++) storm()
+          for (let count = 0; count < 100; count++) notifyMany()
           await new Promise((resolve) => setTimeout(resolve, 50))
           const { problems: found } = await gateway.status()
           if (found.length > 0) problems.add(JSON.stringify(found))
         }
         assert.is(problems.size, 1)
-        assert.is(changed(), 1)
-        assert.not.ok(heard.join('').includes('POISON'))
+        assert.is(countChanges(), 1)
+        assert.not.ok(chunks.join('').includes('POISON'))
         const times = server.listedAt.slice(polled)
         // A busy machine delays each poll, so only their average rate shows the gateway's decision.
         const took = (times.at(-1) as number) - (times[0] as number)
         assert.ok(took > 900 * (times.length - 1), `${times.length} polls in ${took} ms`)
         server.shows.tools[0] = tool('one')
-        storm()
-        await eventually('the client hears of it', () => changed() === 2)
+        notifyMany()
+        await eventually('the client is notified', () => countChanges() === 2)
         assert.is((await namesIn(gateway.url)).length, 2)
         stream.body?.cancel().catch(() => {})
         await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, 10))])
@@ -596,41 +599,41 @@ for (const era of ['modern', 'legacy'] as const)
 
 test('a listener gets no updates of a resource that is withheld by now', () =>
   withProxy(
-    enforced,
+    enforce,
     async ({ server, gateway }) => {
       const session = await openSession(gateway.url)
       assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'file:///r' }), session)).json.result)
       const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
-      const heard: string[] = []
+      const chunks: string[] = []
       ;(async () => {
-        for await (const chunk of stream.body ?? []) heard.push(Buffer.from(chunk).toString())
+        for await (const chunk of stream.body ?? []) chunks.push(Buffer.from(chunk).toString())
       })().catch(() => {})
       const update = '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}'
-      await eventually('it hears', () => {
+      await eventually('the client is notified', () => {
         server.notify(update)
-        return heard.join('').includes('file:///r')
+        return chunks.join('').includes('file:///r')
       })
       server.shows.resources = ['{"uri":"file:///r","name":"changed"}']
       await eventually('it is withheld', async () => (await withheldIn(gateway)) === 1)
-      heard.length = 0
+      chunks.length = 0
       server.notify(update)
       server.notify('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"after"}}')
-      await eventually('what comes after is heard', () => heard.join('').includes('after'))
-      assert.not.ok(heard.join('').includes('file:///r'))
+      await eventually('the next message arrives', () => chunks.join('').includes('after'))
+      assert.not.ok(chunks.join('').includes('file:///r'))
       assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'file:///r' }), session)).json.error)
     },
     { era: 'legacy' },
   ))
 
 test('if a server has other texts in each era, those of the era in use count for all clients', async () => {
-  const [asked, other] = [tool('mine'), tool('mine', '"description":"POISON"')]
+  const [approved, other] = [tool('mine'), tool('mine', '"description":"POISON"')]
   const server = await startRawServer({
     era: 'both',
     call: ({ message }) =>
       `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{"resultType":"complete","content":[]}}`,
     before({ message, headers }, res) {
       if (message.method !== 'tools/list') return false
-      const list = headers['mcp-session-id'] === undefined ? asked : other
+      const list = headers['mcp-session-id'] === undefined ? approved : other
       res.writeHead(200, { 'content-type': 'application/json' })
       res.end(
         `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{"resultType":"complete","tools":[${list}]}}`,
@@ -650,9 +653,9 @@ test('if a server has other texts in each era, those of the era in use count for
         },
       ],
     })
-  const gateways = await Promise.all([start(asked, 'proxy'), start(asked, undefined), start(other, 'proxy')])
+  const gateways = await Promise.all([start(approved, 'proxy'), start(approved, undefined), start(other, 'proxy')])
   for (const [index, gateway] of gateways.entries()) {
-    await isListed(gateway, 1)
+    await waitUntilListed(gateway, 1)
     const session = await openSession(gateway.url)
     const name = index === 1 ? 'b_mine' : 'mine'
     await post(gateway.url, rpc('tools/call', { name, arguments: {} }), session)
@@ -660,15 +663,15 @@ test('if a server has other texts in each era, those of the era in use count for
     const inSession = (await post(gateway.url, rpc('tools/list'), session)).text
     assert.is(modern.includes('mine'), index < 2, String(index))
     // A proxy's session may have its own list; the same pins apply to it.
-    for (const text of [modern, inSession]) assert.not.ok(text.includes(index < 2 ? other : asked), text)
+    for (const text of [modern, inSession]) assert.not.ok(text.includes(index < 2 ? other : approved), text)
     await gateway.close()
   }
   await server.close()
 })
 
-test('replicas that list at other times, or start during a change, show only what is approved', () =>
-  withProxy(enforced, async ({ server, gateway: first }) => {
-    const pins = pinsOf(server.shows)
+test('replicas that list at other times, or start during a change, show only approved definitions', () =>
+  withProxy(enforce, async ({ server, gateway: first }) => {
+    const pins = buildPins(server.shows)
     const start = (name = 'b') =>
       startGateway({
         failureHandling: { healthCheckInterval: '1h' },
@@ -678,20 +681,20 @@ test('replicas that list at other times, or start during a change, show only wha
     assert.is((await namesIn(late.url)).length, 2)
     server.shows.tools[0] = tool('one', '"description":"POISON"')
     const started = await start()
-    await eventually('the first has looked', async () => (await withheldIn(first)) === 1)
+    await eventually('the first one has polled', async () => (await withheldIn(first)) === 1)
     for (const gateway of [first, started, late])
       assert.not.ok(JSON.stringify(await listIn(gateway)).includes('POISON'))
     assert.equal(await namesIn(started.url), ['b_two'])
     // It polls once an hour and learns of the change by a notification.
     await eventually('it listens', () => server.notify(CHANGED) === 3)
-    await eventually('it has heard', async () => (await namesIn(late.url)).length === 1)
+    await eventually('it has read the change', async () => (await namesIn(late.url)).length === 1)
     for (const gateway of [late, started]) await gateway.close()
   }))
 
 test('a rollout between two approved texts has no gap, whichever pod answers', () =>
   withProxy(
     (shows) => {
-      const pins = pinsOf(shows)
+      const pins = buildPins(shows)
       const one = [...(pins.tools?.['one'] ?? []), definitionDigest(NEXT) as string]
       return { mode: 'enforce', pins: { ...pins, tools: { ...pins.tools, one } } }
     },
@@ -712,10 +715,10 @@ test('a rollout between two approved texts has no gap, whichever pod answers', (
 
 test('a server that claims another server’s name does not get its pins', async () => {
   const [real, impostor] = await Promise.all([
-    startChangingServer('legacy', fresh()),
-    startChangingServer('legacy', fresh()),
+    startChangingServer('legacy', copyShown()),
+    startChangingServer('legacy', copyShown()),
   ])
-  const pins = pinsOf(real.shows)
+  const pins = buildPins(real.shows)
   const gateway = await startGateway({
     failureHandling: OFTEN,
     backends: [
@@ -723,7 +726,7 @@ test('a server that claims another server’s name does not get its pins', async
       { name: 'sham', url: impostor.url, pinning: { mode: 'enforce' } },
     ],
   })
-  await isListed(gateway)
+  await waitUntilListed(gateway)
   assert.equal(await namesIn(gateway.url), ['real_one', 'real_two'])
   assert.is((await gateway.status()).backends[1]?.definitions?.withheld, 5)
   assert.ok((await postModern(gateway.url, 'tools/call', { name: 'sham_one', arguments: {} })).json.error)
@@ -733,7 +736,7 @@ test('a server that claims another server’s name does not get its pins', async
 
 test('overrides and renames do not change the pins', () =>
   withProxy(
-    enforced,
+    enforce,
     async ({ gateway }) => {
       const { tools } = (await postModern(gateway.url, 'tools/list')).json.result
       assert.equal(

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { OFTEN, pinsOf } from '../../../support/gateway/pinning.ts'
+import { buildPins, OFTEN } from '../../../support/gateway/pinning.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { type ChangingServer, type Shows, startChangingServer } from '../../../support/servers/changing-server.ts'
 
@@ -71,7 +71,7 @@ const PAGE = [
 ]
 
 const json = (value: object): string => JSON.stringify(value)
-const first = (): Partial<Shows> => ({
+const buildShown = (): Partial<Shows> => ({
   tools: [json(TOOL), json({ name: 'other', inputSchema: { type: 'object' } })],
   prompts: [json(PROMPT), json({ name: 'other' })],
   resources: [json(RESOURCE), json({ uri: 'file:///other', name: 'other' })],
@@ -87,17 +87,17 @@ type Change = readonly [what: string, changed: string]
  * Returns changes of each member in turn: its value, or one value inside it; members are also added, removed and
  * repeated.
  */
-function changesOf(definition: Readonly<Record<string, unknown>>, key: string): Change[] {
-  const poisoned = (value: unknown): unknown[] => {
+function listChanges(definition: Readonly<Record<string, unknown>>, key: string): Change[] {
+  const poison = (value: unknown): unknown[] => {
     if (Array.isArray(value))
       return [
         [...value, 'POISON'],
-        ...value.flatMap((one, at) => poisoned(one).map((two) => value.toSpliced(at, 1, two))),
+        ...value.flatMap((one, at) => poison(one).map((two) => value.toSpliced(at, 1, two))),
       ]
     if (typeof value === 'object' && value !== null)
       return [
         { ...value, POISON: 1 },
-        ...Object.entries(value).flatMap(([name, one]) => poisoned(one).map((two) => ({ ...value, [name]: two }))),
+        ...Object.entries(value).flatMap(([name, one]) => poison(one).map((two) => ({ ...value, [name]: two }))),
       ]
     if (typeof value === 'string') return [`${value} POISON`]
     return typeof value === 'boolean' ? [!value] : [7]
@@ -108,7 +108,7 @@ function changesOf(definition: Readonly<Record<string, unknown>>, key: string): 
       ...(name === key
         ? []
         : [
-            ...poisoned(value).map((one, at): Change => [`${name} ${at + 1}`, json({ ...definition, [name]: one })]),
+            ...poison(value).map((one, at): Change => [`${name} ${at + 1}`, json({ ...definition, [name]: one })]),
             [`without ${name}`, json({ ...definition, [name]: undefined })] as const,
           ]),
       [`${name} twice, ours first`, `${text.slice(0, -1)},${json({ [name]: name === key ? 'z' : 'POISON' }).slice(1)}`],
@@ -126,14 +126,14 @@ function changesOf(definition: Readonly<Record<string, unknown>>, key: string): 
   ]
 }
 
-interface Asked {
+interface Question {
   readonly method: string
   readonly params: Record<string, unknown>
   /** The same for an item that does not exist. */
   readonly unknown: Record<string, unknown>
 }
 
-const asks: Readonly<Record<Kind, readonly Asked[]>> = {
+const asks: Readonly<Record<Kind, readonly Question[]>> = {
   tools: [{ method: 'tools/call', params: { name: 'tool', arguments: {} }, unknown: { name: 'none', arguments: {} } }],
   prompts: [
     { method: 'prompts/get', params: { name: 'prompt' }, unknown: { name: 'nobody' } },
@@ -162,7 +162,7 @@ const asks: Readonly<Record<Kind, readonly Asked[]>> = {
 }
 
 /** Returns a name for one of many copies of this definition. */
-const numbered = (definition: object, key: string, at: number): string => {
+const number = (definition: object, key: string, at: number): string => {
   const name = (definition as Record<string, string>)[key] as string
   return name.includes('{') ? name.replace('{', `${at}-{`) : `${name}${at}`
 }
@@ -191,10 +191,10 @@ for (const era of ['legacy', 'modern'] as const) {
   let clients: readonly Ask[]
 
   test.before(async () => {
-    server = await startChangingServer(era, first())
+    server = await startChangingServer(era, buildShown())
     gateway = await startGateway({
       role: 'proxy',
-      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: pinsOf(server.shows) } }],
+      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: buildPins(server.shows) } }],
       failureHandling: OFTEN,
     })
     const session = await openSession(gateway.url)
@@ -202,7 +202,7 @@ for (const era of ['legacy', 'modern'] as const) {
       (method, params = {}) => post(gateway.url, rpc(method, params), session),
       (method, params = {}) => postModern(gateway.url, method, params),
     ]
-    await served()
+    await waitUntilServed()
   })
   test.after(async () => {
     await gateway.close()
@@ -210,17 +210,17 @@ for (const era of ['legacy', 'modern'] as const) {
   })
 
   test.before.each(async () => {
-    Object.assign(server.shows, first())
+    Object.assign(server.shows, buildShown())
     server.shows.apps = '{}'
     await configure()
-    await served()
+    await waitUntilServed()
   })
 
   /** Applies pins of everything that the server shows now. */
   const configure = () =>
     gateway.configure({
       role: 'proxy',
-      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: pinsOf(server.shows) } }],
+      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: buildPins(server.shows) } }],
       failureHandling: OFTEN,
     })
 
@@ -230,7 +230,7 @@ for (const era of ['legacy', 'modern'] as const) {
     }
     return definitions ?? { withheld: -1, missing: -1 }
   }
-  const served = () =>
+  const waitUntilServed = () =>
     eventually('all is served', async () => (await counts()).withheld === 0 && (await counts()).missing === 0)
   /** An invalid definition is left out of the list, and so it is missing. */
   const withheld = (what = '') =>
@@ -265,34 +265,34 @@ for (const era of ['legacy', 'modern'] as const) {
   for (const [kind, definition, key] of definitions)
     test(`${era} server, ${kind}: no change reaches anybody, and the approved text is served again`, async () => {
       // Each change applies to its own definition, so that one poll covers them all.
-      const { length } = changesOf(definition, key)
-      const own = Array.from({ length }, (_, at) => ({ ...definition, [key]: numbered(definition, key, at) }))
-      const changes = own.map((one, at) => changesOf(one, key)[at] as Change)
+      const { length } = listChanges(definition, key)
+      const own = Array.from({ length }, (_, at) => ({ ...definition, [key]: number(definition, key, at) }))
+      const changes = own.map((one, at) => listChanges(one, key)[at] as Change)
       const [, other = ''] = server.shows[kind]
       server.shows[kind] = [...own.map(json), other]
       await configure()
-      const listed = async (ask: Ask, [method, member]: (typeof LISTS)[number]) =>
+      const countListed = async (ask: Ask, [method, member]: (typeof LISTS)[number]) =>
         ((await ask(method)).json.result as Record<string, unknown[]>)[member]?.length
       const list = LISTS.find(([, member]) => member === kind) as (typeof LISTS)[number]
       const areServed = async () =>
-        (await Promise.all(clients.map((ask) => listed(ask, list)))).every((one) => one === length + 1)
+        (await Promise.all(clients.map((ask) => countListed(ask, list)))).every((one) => one === length + 1)
       await eventually('all are served', areServed)
       server.shows[kind] = [...changes.map(([, changed]) => changed), other]
       await eventually('all are withheld', async () => (await counts()).missing + (await counts()).withheld >= length)
-      for (const ask of clients) assert.is(await listed(ask, list), 1)
-      const sent = () =>
+      for (const ask of clients) assert.is(await countListed(ask, list), 1)
+      const sendAll = () =>
         server.seen.filter(({ message }) => asks[kind].some(({ method }) => method === message.method)).length
-      const first = sent()
+      const first = sendAll()
       for (const ask of clients)
         for (const [at, [what]] of changes.entries())
           for (const { method, params, unknown } of asks[kind]) {
-            const name = numbered(definition, key, at)
+            const name = number(definition, key, at)
             const [one, none] = [await ask(method, withName(params, kind, name)), await ask(method, unknown)]
             const nameless = (text: string) => text.replace(/"uri":"[^"]*"/, '"uri":"?"')
             assert.is(nameless(one.text), nameless(none.text), `${what}: ${method}`)
             assert.is(one.status, none.status, `${what}: ${method}`)
           }
-      assert.is(sent(), first, 'nothing is sent to the server')
+      assert.is(sendAll(), first, 'nothing is sent to the server')
       const all = await everything()
       assert.not.ok(all.includes('POISON'))
       assert.not.ok(all.includes('\u{e0050}') || all.includes('\u200b'))
@@ -318,7 +318,7 @@ for (const era of ['legacy', 'modern'] as const) {
     await eventually('the old name is missing', async () => (await counts()).missing === 1)
     for (const ask of clients) assert.is((await ask('tools/list')).json.result.tools.length, 1)
     server.shows.tools = [original, other]
-    await served()
+    await waitUntilServed()
   })
 
   test(`${era} server: the same definition in another spelling is served`, async () => {
@@ -348,7 +348,7 @@ for (const era of ['legacy', 'modern'] as const) {
     server.shows.instructions = 'Use it well.'
     const again = await openSession(gateway.url)
     await post(gateway.url, rpc('tools/call', { name: 'other', arguments: {} }), again)
-    await served()
+    await waitUntilServed()
     assert.ok((await everything()).includes('Use it well.'))
   })
 
@@ -405,7 +405,7 @@ for (const era of ['legacy', 'modern'] as const) {
     assert.not.ok((await everything()).includes('POISON'))
     Object.assign(server.shows, { more: '', failure: 'POISON' })
     await polls()
-    await eventually('the failure is told', async () => (await gateway.status()).backends[0]?.lastError !== null)
+    await eventually('the failure is reported', async () => (await gateway.status()).backends[0]?.lastError !== null)
     assert.not.ok((await everything()).includes('POISON'))
     server.shows.failure = undefined
     await polls()
@@ -417,9 +417,9 @@ for (const era of ['legacy', 'modern'] as const) {
       `{"uri":"skill://${server}/SKILL.md","frontmatter":{"name":"${server}","description":"${text}"},"resources":[${file(`skill://${server}/SKILL.md`)}]}`
     const resource = '{"uri":"skill://bad/SKILL.md","name":"SKILL.md"}'
     const more = { resources: [resource], resourceTemplates: ['{"uriTemplate":"skill://{+path}","name":"t"}'] }
-    const bad = await startChangingServer(era, { ...first(), ...more, skills: [skill('bad', 'POISON')] })
+    const bad = await startChangingServer(era, { ...buildShown(), ...more, skills: [skill('bad', 'POISON')] })
     const good = await startChangingServer('modern', { skills: [skill('good', 'Good.')] })
-    const pins = { ...pinsOf(bad.shows), unlisted: { resources: 'allow' } } as const
+    const pins = { ...buildPins(bad.shows), unlisted: { resources: 'allow' } } as const
     const both = await startGateway({
       backends: [
         { name: 'bad', url: bad.url, pinning: { mode: 'enforce', pins } },
@@ -446,7 +446,7 @@ for (const era of ['legacy', 'modern'] as const) {
       })
       const session = await openSession(both.url)
       const texts: string[] = []
-      const asked: readonly (readonly [string, Record<string, unknown>])[] = [
+      const requests: readonly (readonly [string, Record<string, unknown>])[] = [
         ['skills/list', {}],
         ['resources/list', {}],
         ['resources/templates/list', {}],
@@ -457,7 +457,7 @@ for (const era of ['legacy', 'modern'] as const) {
         ['tools/list', {}],
         ['tools/call', { name: 'bad_tool', arguments: {} }],
       ]
-      for (const [method, params] of asked) {
+      for (const [method, params] of requests) {
         texts.push((await post(both.url, rpc(method, params), session)).text)
         texts.push((await postModern(both.url, method, params)).text)
       }
@@ -481,11 +481,11 @@ for (const era of ['legacy', 'modern'] as const) {
   })
 
   test(`${era} server: no change of a tool reaches search, composite tools, batches, subscriptions or the audit log`, async () => {
-    const { length } = changesOf(TOOL, 'name')
+    const { length } = listChanges(TOOL, 'name')
     const own = Array.from({ length }, (_, at) => ({ ...TOOL, name: `tool${at}` }))
     const texts = own.map(json)
     const one = await startChangingServer(era, { tools: texts, resources: [json(RESOURCE)] })
-    const backends = [{ name: 'b', url: one.url, pinning: { mode: 'enforce' as const, pins: pinsOf(one.shows) } }]
+    const backends = [{ name: 'b', url: one.url, pinning: { mode: 'enforce' as const, pins: buildPins(one.shows) } }]
     const steps = own.slice(0, 20).map(({ name }) => ({
       name: `with_${name}`,
       description: 'Calls one.',
@@ -500,7 +500,7 @@ for (const era of ['legacy', 'modern'] as const) {
     try {
       for (const gateway of both)
         await eventually('all are served', async () => (await countsIn(gateway))?.approved === length + 1)
-      one.shows.tools = own.map((tool, at) => (changesOf(tool, 'name')[at] as Change)[1])
+      one.shows.tools = own.map((tool, at) => (listChanges(tool, 'name')[at] as Change)[1])
       one.shows.resources = [json({ ...RESOURCE, description: 'POISON' })]
       for (const gateway of both)
         await eventually('all are withheld', async () => {
@@ -532,7 +532,7 @@ for (const era of ['legacy', 'modern'] as const) {
         for (const path of ['/status', '/metrics']) texts.push(await (await fetch(gateway.adminUrl + path)).text())
       }
       const events = () => file.all.filter(({ type }) => type === 'definition_withheld')
-      await eventually('the audit log tells of it', () => events().length > 20)
+      await eventually('the audit log records it', () => events().length > 20)
       texts.push(JSON.stringify(file.all))
       for (const text of texts) assert.not.ok(/POISON|\u{e0050}|\u200b/u.test(text), text.slice(0, 2_000))
     } finally {
@@ -548,7 +548,7 @@ for (const era of ['legacy', 'modern'] as const) {
     const all = await everything()
     assert.not.ok(all.includes('POISON'))
     server.shows.tools.pop()
-    await served()
+    await waitUntilServed()
   })
 }
 

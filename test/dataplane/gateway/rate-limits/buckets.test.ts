@@ -19,7 +19,7 @@ import { connectRedis, PromptRedis, redisKeyPrefix } from '../../../../dataplane
 import { eventually } from '../../../support/eventually.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
-import { numbersOf } from '../../../support/random.ts'
+import { createNumbers } from '../../../support/random.ts'
 
 const log = pino({ level: 'silent' })
 const MIB = 1024 * 1024
@@ -51,7 +51,7 @@ const bucket = (maxTokens: number, refillPeriod = '24h') => ({ maxTokens, refill
 const stores: Readonly<Record<string, () => Buckets>> = { memory: inMemory, redis: inRedis }
 
 /** Returns the limits that refuse the call. */
-const refused = async (buckets: Buckets, limits: readonly Limit[], user: string) =>
+const takeTokens = async (buckets: Buckets, limits: readonly Limit[], user: string) =>
   (await buckets.take(limits, user)).map(({ limit }) => limit.id)
 
 for (const [store, make] of Object.entries(stores)) {
@@ -65,17 +65,17 @@ for (const [store, make] of Object.entries(stores)) {
       ],
     })
     const buckets = make()
-    const call = (tool: string, user: string) => refused(buckets, limits.forTool(tool), user)
+    const call = (tool: string, user: string) => takeTokens(buckets, limits.forTool(tool), user)
     assert.equal(await call('a', 'u1'), [])
     assert.equal(await call('a', 'u1'), [])
     assert.equal(await call('a', 'u1'), ['user:a'], 'the user’s bucket of the tool')
     assert.equal(await call('a', 'u2'), [])
     assert.equal(await call('a', 'u2'), ['shared:a'], 'the tool’s bucket')
     assert.equal(await call('b', 'u1'), [], 'other tools are not concerned')
-    assert.equal(await call('user', 'u1'), [], 'nor a tool whose name is that of a bucket')
+    assert.equal(await call('user', 'u1'), [], 'a tool with the name of a bucket has none either')
     assert.equal(await call('b', 'u1'), ['user'], 'the user’s bucket')
-    assert.equal(await call('a', 'u1'), ['user', 'shared:a', 'user:a'], 'all that are empty are named')
-    assert.equal(await call('b', 'u3'), [], 'what was refused has taken nothing from the shared bucket')
+    assert.equal(await call('a', 'u1'), ['user', 'shared:a', 'user:a'], 'all empty buckets are named')
+    assert.equal(await call('b', 'u3'), [], 'a refused call has taken nothing from the shared bucket')
     assert.equal(await call('b', 'u3'), [])
     assert.equal(await call('b', 'u3'), ['shared'])
     assert.equal(await call('b', 'u4'), ['shared'])
@@ -86,8 +86,8 @@ for (const [store, make] of Object.entries(stores)) {
     const buckets = make()
     for (let round = 0; round < 2; round++) {
       const began = performance.now()
-      assert.equal(await refused(buckets, all, 'u'), [])
-      assert.equal(await refused(buckets, all, 'u'), [])
+      assert.equal(await takeTokens(buckets, all, 'u'), [])
+      assert.equal(await takeTokens(buckets, all, 'u'), [])
       const [empty] = await buckets.take(all, 'u')
       // On a busy machine a token may already have been refilled.
       if (performance.now() - began < 200) assert.ok(empty !== undefined && empty.waitMs > 0 && empty.waitMs <= 200)
@@ -97,18 +97,18 @@ for (const [store, make] of Object.entries(stores)) {
 
   test(`${store}: another size takes effect at once`, async () => {
     const buckets = make()
-    const of = (maxTokens: number) => new Limits({ shared: bucket(maxTokens) }).all
-    assert.equal(await refused(buckets, of(100), 'u'), [])
-    assert.equal(await refused(buckets, of(2), 'u'), [])
-    assert.equal(await refused(buckets, of(2), 'u'), [])
-    assert.equal(await refused(buckets, of(2), 'u'), ['shared'])
+    const buildLimits = (maxTokens: number) => new Limits({ shared: bucket(maxTokens) }).all
+    assert.equal(await takeTokens(buckets, buildLimits(100), 'u'), [])
+    assert.equal(await takeTokens(buckets, buildLimits(2), 'u'), [])
+    assert.equal(await takeTokens(buckets, buildLimits(2), 'u'), [])
+    assert.equal(await takeTokens(buckets, buildLimits(2), 'u'), ['shared'])
   })
 
   test(`${store}: a size that does not divide the period is refilled exactly in a whole period`, async () => {
     const buckets = make()
     const { all } = new Limits({ shared: bucket(997, '24h') })
-    for (let call = 0; call < 997; call++) assert.equal(await refused(buckets, all, 'u'), [])
-    assert.equal(await refused(buckets, all, 'u'), ['shared'])
+    for (let call = 0; call < 997; call++) assert.equal(await takeTokens(buckets, all, 'u'), [])
+    assert.equal(await takeTokens(buckets, all, 'u'), ['shared'])
   })
 }
 
@@ -123,12 +123,12 @@ test('both stores take the same decisions over a thousand calls of many users an
     ],
   })
   const [memory, shared] = [inMemory(), inRedis()]
-  const next = numbersOf(7)
+  const next = createNumbers(7)
   let allowed = 0
   for (let call = 0; call < 1000; call++) {
     const [tool, user] = [`t${next(5)}`, `u${next(12)}`]
-    const expected = await refused(memory, limits.forTool(tool), user)
-    assert.equal(await refused(shared, limits.forTool(tool), user), expected, `call ${call}`)
+    const expected = await takeTokens(memory, limits.forTool(tool), user)
+    assert.equal(await takeTokens(shared, limits.forTool(tool), user), expected, `call ${call}`)
     if (expected.length === 0) allowed++
   }
   assert.ok(allowed > 200 && allowed <= 400, `${allowed}`)
@@ -153,7 +153,7 @@ test('a call is one command, also after Redis has forgotten the script', async (
   assert.is((await commands()) - before, 5 * (1 + 1 + 3 * 2) + 1)
   await plain.script('FLUSH')
   for (let call = 0; call < 3; call++) assert.equal(await buckets.take(all, 'u'), [])
-  assert.equal(await refused(buckets, all, 'u'), ['shared:t'])
+  assert.equal(await takeTokens(buckets, all, 'u'), ['shared:t'])
 })
 
 test('keys are in one slot, contain no names and expire when their buckets are full', async () => {
@@ -180,19 +180,23 @@ test('a clock that is set back blocks nobody, and rubbish counts as a full bucke
   const slow = new Limits({ shared: bucket(2) }).all
   for (const rubbish of ['', 'x', '1', 'nan nan', '-1e99 0', '9e99 1', '1 2 3', '\0']) {
     await plain.set(key, rubbish)
-    assert.equal(await refused(buckets, slow, 'u'), [], JSON.stringify(rubbish))
-    assert.equal(await refused(buckets, slow, 'u'), [])
-    assert.equal(await refused(buckets, slow, 'u'), ['shared'])
+    assert.equal(await takeTokens(buckets, slow, 'u'), [], JSON.stringify(rubbish))
+    assert.equal(await takeTokens(buckets, slow, 'u'), [])
+    assert.equal(await takeTokens(buckets, slow, 'u'), ['shared'])
   }
 })
 
 test('a user is identified by issuer and subject, and all callers without a token are one user', () => {
-  const of = (issuer: string, subject: string) =>
+  const buildKey = (issuer: string, subject: string) =>
     userKey({ kind: 'authenticated', issuer, subject, claims: {}, expiresAt: 0 })
-  assert.is(of('https://a.example', 'ada'), of('https://a.example', 'ada'))
-  const others = [of('https://b.example', 'ada'), of('https://a.example', 'bob'), of('https://a.examplea', 'da')]
-  assert.is(new Set([of('https://a.example', 'ada'), ...others]).size, 4)
-  assert.is(of('https://a.example', 'x'.repeat(1e6)).length, 43)
+  assert.is(buildKey('https://a.example', 'ada'), buildKey('https://a.example', 'ada'))
+  const others = [
+    buildKey('https://b.example', 'ada'),
+    buildKey('https://a.example', 'bob'),
+    buildKey('https://a.examplea', 'da'),
+  ]
+  assert.is(new Set([buildKey('https://a.example', 'ada'), ...others]).size, 4)
+  assert.is(buildKey('https://a.example', 'x'.repeat(1e6)).length, 43)
   assert.is(userKey({ kind: 'anonymous' }), 'anonymous')
 })
 

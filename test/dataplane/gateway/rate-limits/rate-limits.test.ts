@@ -4,14 +4,22 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
-import { batchOf, modern, openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import {
+  modern,
+  openSession,
+  parseBatch,
+  post,
+  postModern,
+  type RpcAnswer,
+  rpc,
+} from '../../../support/gateway/post.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
 type Headers = Record<string, string>
@@ -78,7 +86,7 @@ async function callIn(era: Era, url: string, name: string, headers: Headers = {}
 }
 
 const isRefused = ({ json }: RpcAnswer) => json.result?.isError === true
-const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.status()).rateLimits)
+const rateLimits = async (gateway: GatewayUnderTest) => unwrap((await gateway.status()).rateLimits)
 
 for (const client of eras)
   for (const behind of eras)
@@ -96,7 +104,7 @@ for (const client of eras)
       const { retryAfterSeconds } = json.result.structuredContent
       assert.ok(retryAfterSeconds > 1700 && retryAfterSeconds <= 1800, `${retryAfterSeconds}`)
       assert.is(json.result.content[0].text, `Too many calls; this one may be made in ${retryAfterSeconds} seconds.`)
-      assert.is(backend(behind).calls('tools/call').length - before, 2, 'the backend was not asked')
+      assert.is(backend(behind).calls('tools/call').length - before, 2, 'the backend was not called')
     })
 
 for (const client of eras)
@@ -118,7 +126,7 @@ test('SDK clients of both eras read the refusal', async () => {
     const { client } = await connect(gateway.url, era)
     try {
       const result = await client.callTool({ name: 'x_a', arguments: {} })
-      if (index === 0) assert.is(textOf(result), 'done')
+      if (index === 0) assert.is(readText(result), 'done')
       else {
         assert.is(result.isError, true)
         assert.type((result.structuredContent as RpcResult['structuredContent']).retryAfterSeconds, 'number')
@@ -139,8 +147,8 @@ test('a user is identified by issuer and subject, whatever the token', async () 
     assert.is(isRefused(await callIn(era, gateway.url, 'x_a', await bearer(one))), true, 'user')
     assert.is(isRefused(await callIn(era, gateway.url, 'x_b', await bearer(other))), false)
   }
-  const told = JSON.stringify(await rateLimits(gateway))
-  assert.not.match(told, /-one|-other/)
+  const report = JSON.stringify(await rateLimits(gateway))
+  assert.not.match(report, /-one|-other/)
 })
 
 test('the calls of one user over the limit do not affect others', async () => {
@@ -170,7 +178,7 @@ test('each call of a batch counts', async () => {
   ] as const) {
     const session = await openSession(url, {}, '2025-03-26')
     const batch = [1, 2, 3, 4].map((id) => rpc('tools/call', { name, arguments: {} }, id))
-    const answers = batchOf(await post(url, `[${batch.join(',')}]`, session))
+    const answers = parseBatch(await post(url, `[${batch.join(',')}]`, session))
     const waits = answers.map(({ result, error }) => result?.structuredContent ?? error?.data).filter(Boolean)
     assert.is(answers.length, 4)
     assert.is(waits.length, 2)
@@ -230,7 +238,7 @@ test('/status tells which buckets refuse and how often, without names', async ()
     ],
   )
   assert.is(limits[0]?.lastRefused, null)
-  assert.ok(Date.now() - Date.parse(given(limits[1]?.lastRefused)) < 60_000)
+  assert.ok(Date.now() - Date.parse(unwrap(limits[1]?.lastRefused)) < 60_000)
 })
 
 test('changed limits take effect at once, and used tokens stay used', async () => {

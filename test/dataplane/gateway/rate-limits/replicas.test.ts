@@ -9,11 +9,11 @@ import { eventually } from '../../../support/eventually.ts'
 import type { GatewayUnderTest } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { given } from '../../../support/given.ts'
 import { startRedis } from '../../../support/network/redis-server.ts'
 import { MASTER_NAME, startCluster, startSentinelSet } from '../../../support/network/redis-sets.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { type Point, startOtlpReceiver } from '../../../support/telemetry/otlp-receiver.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const bucket = (maxTokens: number, refillPeriod = '24h') => ({ maxTokens, refillPeriod })
 
@@ -35,7 +35,7 @@ test.after(() => backend.close())
 
 const call = (url: string) => postModern(url, 'tools/call', { name: 'b_t', arguments: {} })
 const isRefused = ({ json }: RpcAnswer) => json.result.isError === true
-const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.status()).rateLimits)
+const rateLimits = async (gateway: GatewayUnderTest) => unwrap((await gateway.status()).rateLimits)
 
 test('two replicas together allow as many calls as one, for clients of both eras', async () => {
   const [one, two] = await stage.twoReplicas({ rateLimiting: { shared: bucket(20) } })
@@ -69,7 +69,7 @@ test('while Redis is down every call is allowed and that is reported, and limits
     sessionStorage: { redis: { addresses: [redis.address] } },
     telemetry: { openTelemetry: { enabled: true, endpoint: otel.url, insecure: true, metrics: { enabled: true } } },
   })
-  for (let made = 0; made < 5; made++) assert.is(isRefused(await call(gateway.url)), false)
+  for (let createdCount = 0; createdCount < 5; createdCount++) assert.is(isRefused(await call(gateway.url)), false)
   assert.is(isRefused(await call(gateway.url)), true)
 
   let isOver = false
@@ -106,13 +106,13 @@ test('while Redis is down every call is allowed and that is reported, and limits
     lines.map(({ msg }) => msg),
     ['rate limits can’t be checked; calls are allowed without a check', 'rate limits are checked again'],
   )
-  const seen = (points: readonly Point[], error: string | undefined) =>
+  const hasPoint = (points: readonly Point[], error: string | undefined) =>
     points.some(
       ({ attributes }) => attributes['portico.rate_limit.store'] === 'redis' && attributes['error.type'] === error,
     )
   for (const error of [undefined, 'rate_limited', 'unavailable'])
     await eventually(`the metric with ${error}`, () =>
-      seen(otel.metrics.get('portico.rate_limit.duration') ?? [], error),
+      hasPoint(otel.metrics.get('portico.rate_limit.duration') ?? [], error),
     )
 })
 
@@ -126,7 +126,7 @@ test('a Redis that does not answer delays a call by at most half a second, and l
   assert.is(isRefused(await call(gateway.url)), false)
   redis.signal('SIGSTOP')
   stage.cleanups.push(() => redis.signal('SIGCONT'))
-  for (let made = 0; made < 3; made++) assert.is(isRefused(await call(gateway.url)), false)
+  for (let createdCount = 0; createdCount < 3; createdCount++) assert.is(isRefused(await call(gateway.url)), false)
   redis.signal('SIGCONT')
   await eventually('limits hold again', async () => isRefused(await call(gateway.url)))
 })
@@ -148,15 +148,15 @@ async function bucketsIn(config: RedisConfig, name: string): Promise<RedisBucket
   return buckets
 }
 
-const refused = async (buckets: RedisBuckets, user: string) =>
+const takeToken = async (buckets: RedisBuckets, user: string) =>
   (await buckets.take(all, user)).map(({ limit }) => limit.id)
 
 async function takesThree(buckets: RedisBuckets): Promise<void> {
-  assert.equal(await refused(buckets, 'u'), [])
-  assert.equal(await refused(buckets, 'u'), [])
-  assert.equal(await refused(buckets, 'u'), ['user'])
-  assert.equal(await refused(buckets, 'v'), [])
-  assert.equal(await refused(buckets, 'v'), ['shared'])
+  assert.equal(await takeToken(buckets, 'u'), [])
+  assert.equal(await takeToken(buckets, 'u'), [])
+  assert.equal(await takeToken(buckets, 'u'), ['user'])
+  assert.equal(await takeToken(buckets, 'v'), [])
+  assert.equal(await takeToken(buckets, 'v'), ['shared'])
 }
 
 test('in a Redis Cluster the buckets of one gateway are in one slot, those of many gateways in many', async () => {
@@ -173,7 +173,7 @@ test('behind Sentinel, limits continue at the server that takes over', async () 
   const buckets = await bucketsIn({ mode: 'sentinel', addresses: set.sentinels, masterName: MASTER_NAME }, 'g')
   await takesThree(buckets)
   await set.master.stop()
-  const ask = () => refused(buckets, 'v').catch(() => undefined)
+  const ask = () => takeToken(buckets, 'v').catch(() => undefined)
   let answer: string[] = []
   // Writes that the old server had not replicated may be lost; its last call was long before.
   await eventually('the other server refuses', async () => (answer = (await ask()) ?? []).length > 0)

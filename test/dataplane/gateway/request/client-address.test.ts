@@ -11,7 +11,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { BASE_HEADERS, modern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
-const from = (remoteAddress: string | undefined, forwarded?: string) => ({
+const buildRequest = (remoteAddress: string | undefined, forwarded?: string) => ({
   headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
   socket: { remoteAddress },
 })
@@ -25,32 +25,36 @@ test('a trusted proxy’s last entry is the client’s address; nothing else cou
     ['2001:db8:1:2:3::4', '2001:db8:1:2'],
     ['::ffff:192.0.2.7', '192.0.2.7'],
   ] as const)
-    assert.is(forwardedAddress(from('10.0.0.1', forwarded)), address, forwarded)
-  assert.is(forwardedAddress(from('10.0.0.1')), '10.0.0.1')
-  assert.is(peerAddress(from('10.0.0.1', '192.0.2.7')), '10.0.0.1')
-  assert.is(peerAddress(from('2001:db8:1:2:3::4')), peerAddress(from('2001:db8:1:2:ffff::')), 'one network')
-  assert.is(peerAddress(from(undefined)), '')
+    assert.is(forwardedAddress(buildRequest('10.0.0.1', forwarded)), address, forwarded)
+  assert.is(forwardedAddress(buildRequest('10.0.0.1')), '10.0.0.1')
+  assert.is(peerAddress(buildRequest('10.0.0.1', '192.0.2.7')), '10.0.0.1')
+  assert.is(
+    peerAddress(buildRequest('2001:db8:1:2:3::4')),
+    peerAddress(buildRequest('2001:db8:1:2:ffff::')),
+    'one network',
+  )
+  assert.is(peerAddress(buildRequest(undefined)), '')
 })
 
 async function serve(
   trustProxyHeaders: boolean,
-  run: (gateway: GatewayUnderTest, held: () => number) => Promise<void>,
+  run: (gateway: GatewayUnderTest, countOpen: () => number) => Promise<void>,
 ): Promise<void> {
   const tools = [tool('t'), tool('hang')]
-  let held = 0
+  let open = 0
   const backend = await startRawServer({
     era: 'modern',
     tools,
     call(request, res) {
       if (request.message.params?.['name'] !== 'hang') return answer(request, OK_RESULT)
-      held++
-      res.once('close', () => held--)
+      open++
+      res.once('close', () => open--)
       return undefined
     },
   })
   const gateway = await startGateway({ trustProxyHeaders, backends: [{ name: 'b', url: backend.url }] })
   try {
-    await run(gateway, () => held)
+    await run(gateway, () => open)
   } finally {
     await gateway.close()
     await backend.close()
@@ -67,7 +71,7 @@ function send(gateway: GatewayUnderTest, address: string, name: string, args: ob
 
 for (const isTrusted of [true, false])
   test(`${isTrusted ? 'under' : 'without'} trustProxyHeaders: memory and calls of one client`, () =>
-    serve(isTrusted, async (gateway, held) => {
+    serve(isTrusted, async (gateway, countOpen) => {
       for (const [args, count] of [
         [{ big: 'x'.repeat(7 * 1024 * 1024) }, 1],
         [{}, 512],
@@ -85,7 +89,7 @@ for (const isTrusted of [true, false])
           await response.text()
           return response.status
         }
-        await eventually('the first client has all of its share', () => held() === count)
+        await eventually('the first client has all of its share', () => countOpen() === count)
         assert.is(await status('192.0.2.1'), 429)
         assert.is(answered, 0)
         assert.is(await status('192.0.2.2'), isTrusted ? 200 : 429, `${count} calls`)
@@ -108,8 +112,8 @@ for (const isProxied of [true, false])
     let closed = 0
     for (const socket of sockets) socket.resume().on('close', () => closed++)
     const open = () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)))
-    await eventually('all have been looked at', async () => (await open()) === (isProxied ? 4 : 2))
-    await eventually('those beyond are closed', () => closed === (isProxied ? 0 : 2))
+    await eventually('all connections have been counted', async () => (await open()) === (isProxied ? 4 : 2))
+    await eventually('the connections over the limit are closed', () => closed === (isProxied ? 0 : 2))
     for (const socket of sockets) socket.destroy()
     server.close()
   })
@@ -117,29 +121,29 @@ for (const isProxied of [true, false])
 test('two networks leave room for connections of others, and a /48 counts as one network', () => {
   const server = new EventEmitter() as Server
   boundConnections(server, 64)
-  const accepted = (remoteAddress: string, count: number) =>
+  const countAccepted = (remoteAddress: string, count: number) =>
     Array.from({ length: count }, () => {
       let isOpen = true
       const socket = { remoteAddress, destroy: () => (isOpen = false), once: () => undefined }
       server.emit('connection', socket as unknown as Socket)
       return isOpen
     }).filter((one) => one).length
-  const wide = Array.from({ length: 64 }, (_, net) => accepted(`2001:db8:0:${(net << 8).toString(16)}::1`, 1))
+  const wide = Array.from({ length: 64 }, (_, net) => countAccepted(`2001:db8:0:${(net << 8).toString(16)}::1`, 1))
   assert.is(
     wide.reduce((sum, one) => sum + one),
     32,
   )
-  assert.is(accepted('192.0.2.1', 64), 24)
-  assert.is(accepted('198.51.100.1', 64), 1)
-  assert.is(accepted('198.51.100.2', 64), 1)
+  assert.is(countAccepted('192.0.2.1', 64), 24)
+  assert.is(countAccepted('198.51.100.1', 64), 1)
+  assert.is(countAccepted('198.51.100.2', 64), 1)
 })
 
 test('concurrent requests of a /48 behind a proxy are limited', () => {
   const requests = new ClientRequests(2)
   const response = { once: () => undefined } as unknown as ServerResponse
-  const asked = ['2001:db8:0:1', '2001:db8:0:100', '2001:db8:0:200', '2001:db8:1:1']
+  const addresses = ['2001:db8:0:1', '2001:db8:0:100', '2001:db8:0:200', '2001:db8:1:1']
   assert.equal(
-    asked.map((address) => requests.begin(address, response)),
+    addresses.map((address) => requests.begin(address, response)),
     [true, true, false, true],
   )
 })

@@ -10,7 +10,7 @@ class Flight implements InFlightCall {
   deadline = Number.POSITIVE_INFINITY
   heartbeatAt = Number.POSITIVE_INFINITY
   index = -1
-  readonly told: string[] = []
+  readonly actions: string[] = []
   readonly onTimeOut: () => void
 
   constructor(id: string, onTimeOut = () => {}, share?: Share) {
@@ -20,7 +20,7 @@ class Flight implements InFlightCall {
   }
 
   timeOut(): void {
-    this.told.push('time out')
+    this.actions.push('time out')
     this.onTimeOut()
   }
 
@@ -29,7 +29,7 @@ class Flight implements InFlightCall {
   tokenEnded(): void {}
 
   heartbeat(): void {
-    this.told.push('sign')
+    this.actions.push('sign')
   }
 
   cancel(): void {}
@@ -68,11 +68,11 @@ test('each call that is due is timed out, and none twice or too early', () => {
   for (const call of [first, other, late]) call.deadline = 0
   signing.heartbeatAt = 0
   all.checkDeadlines()
-  assert.equal(first.told, ['time out'])
-  assert.equal(other.told, [])
-  assert.equal(late.told, ['time out'])
-  assert.equal(signing.told, ['sign'])
-  assert.equal(waiting.told, [])
+  assert.equal(first.actions, ['time out'])
+  assert.equal(other.actions, [])
+  assert.equal(late.actions, ['time out'])
+  assert.equal(signing.actions, ['sign'])
+  assert.equal(waiting.actions, [])
   for (const call of [late, signing, waiting]) all.delete(call)
   all.checkDeadlines()
 })
@@ -89,7 +89,7 @@ test('a failure in one call does not affect the timeouts of others', () => {
     call.deadline = 0
   }
   all.checkDeadlines()
-  assert.equal(late.told, ['time out'])
+  assert.equal(late.actions, ['time out'])
   assert.is(String(faults[0]), 'TypeError: no such thing')
 })
 

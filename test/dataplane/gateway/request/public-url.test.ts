@@ -33,13 +33,13 @@ async function serve(config: Partial<TestConfig>, use: (gateway: GatewayUnderTes
   }
 }
 
-const challengeOf = async (url: string, headers: Record<string, string> = {}) => {
+const readChallenge = async (url: string, headers: Record<string, string> = {}) => {
   const { headers: answered, status } = await postModern(url, 'server/discover', {}, headers)
   assert.is(status, 401)
   return /resource_metadata="([^"]*)"/.exec(answered.get('www-authenticate') ?? '')?.[1]
 }
 
-const resourceOf = async (url: string, headers: Record<string, string> = {}) => {
+const readResource = async (url: string, headers: Record<string, string> = {}) => {
   const answer = await fetch(url, { headers })
   return answer.status === 200 ? ((await answer.json()) as { resource: string }).resource : answer.status
 }
@@ -47,12 +47,12 @@ const resourceOf = async (url: string, headers: Record<string, string> = {}) => 
 test('below a prefix: the endpoint answers with and without it, and URLs have it', async () => {
   const resourceUrl = 'https://tools.example.com/team/b/mcp'
   await serve({ endpointPrefix: '/team/b', resourceUrl }, async ({ base }) => {
-    const told = `https://tools.example.com/team/b${WELL_KNOWN}/mcp`
+    const expected = `https://tools.example.com/team/b${WELL_KNOWN}/mcp`
     for (const path of ['/mcp', '/team/b/mcp', '/team/b/mcp?x=1'])
-      assert.is(await challengeOf(`${base}${path}`), told, path)
+      assert.is(await readChallenge(`${base}${path}`), expected, path)
     // The challenge's URL, through a proxy that strips the prefix and one that doesn't, and the URL of RFC 9728.
     for (const path of [`${WELL_KNOWN}/mcp`, `/team/b${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/team/b/mcp`, WELL_KNOWN])
-      assert.is(await resourceOf(`${base}${path}`), resourceUrl, path)
+      assert.is(await readResource(`${base}${path}`), resourceUrl, path)
     for (const path of ['/team/mcp', '/team/bb/mcp', '/team/b/team/b/mcp', `${WELL_KNOWN}/b/mcp`])
       assert.is((await fetch(`${base}${path}`)).status, 404, path)
     const token = await idp.mint({ aud: 'a' })
@@ -62,14 +62,14 @@ test('below a prefix: the endpoint answers with and without it, and URLs have it
 })
 
 test('without resourceUrl the URL of an endpoint on loopback has the host of the audience', () => {
-  const told = (audience: string) => {
+  const readPublicUrl = (audience: string) => {
     const incomingAuth = { type: 'oidc' as const, oidc: { issuer: 'http://localhost:4483', audience } }
     return publicUrls({ incomingAuth }, 'http://127.0.0.1:4483', new Set())({}).resource
   }
-  assert.is(told('http://localhost:4483/mcp'), 'http://localhost:4483/mcp')
-  assert.is(told('http://[::1]:4483/mcp'), 'http://[::1]:4483/mcp')
+  assert.is(readPublicUrl('http://localhost:4483/mcp'), 'http://localhost:4483/mcp')
+  assert.is(readPublicUrl('http://[::1]:4483/mcp'), 'http://[::1]:4483/mcp')
   const others = ['tools', 'http://localhost:4484/mcp', 'http://localhost:4483/', 'https://tools.example.com/mcp']
-  for (const other of others) assert.is(told(other), 'http://127.0.0.1:4483/mcp', other)
+  for (const other of others) assert.is(readPublicUrl(other), 'http://127.0.0.1:4483/mcp', other)
 })
 
 const forwarded = {
@@ -81,24 +81,27 @@ const forwarded = {
 
 test('without trustProxyHeaders X-Forwarded-* is ignored', async () => {
   await serve({}, async ({ base, url }) => {
-    assert.is(await challengeOf(url, forwarded), `http://mcp-b.tools.svc.cluster.local:8080${WELL_KNOWN}/mcp`)
+    assert.is(await readChallenge(url, forwarded), `http://mcp-b.tools.svc.cluster.local:8080${WELL_KNOWN}/mcp`)
     const resource = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
-    assert.is(await resourceOf(`${base}${WELL_KNOWN}`, forwarded), resource)
+    assert.is(await readResource(`${base}${WELL_KNOWN}`, forwarded), resource)
   })
 })
 
 test('with trustProxyHeaders URLs follow the proxy’s headers, for allowed hosts', async () => {
   await serve({ trustProxyHeaders: true }, async ({ base, url }) => {
-    const told = `https://tools.example.com/b${WELL_KNOWN}/mcp`
-    assert.is(await challengeOf(url, forwarded), told)
-    assert.is(await challengeOf(url, { ...forwarded, authorization: 'Bearer rubbish' }), told)
-    assert.is(await challengeOf(url, { ...forwarded, authorization: `Bearer ${await idp.mint({ aud: 'x' })}` }), told)
-    for (const path of [WELL_KNOWN, `${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/b/mcp`])
-      assert.is(await resourceOf(`${base}${path}`, forwarded), 'https://tools.example.com/b/mcp', path)
-    const configured = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
-    assert.is(await resourceOf(`${base}${WELL_KNOWN}`), configured)
+    const expected = `https://tools.example.com/b${WELL_KNOWN}/mcp`
+    assert.is(await readChallenge(url, forwarded), expected)
+    assert.is(await readChallenge(url, { ...forwarded, authorization: 'Bearer rubbish' }), expected)
     assert.is(
-      await resourceOf(`${base}${WELL_KNOWN}`, { ...forwarded, 'x-forwarded-host': 'evil.example' }),
+      await readChallenge(url, { ...forwarded, authorization: `Bearer ${await idp.mint({ aud: 'x' })}` }),
+      expected,
+    )
+    for (const path of [WELL_KNOWN, `${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/b/mcp`])
+      assert.is(await readResource(`${base}${path}`, forwarded), 'https://tools.example.com/b/mcp', path)
+    const configured = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
+    assert.is(await readResource(`${base}${WELL_KNOWN}`), configured)
+    assert.is(
+      await readResource(`${base}${WELL_KNOWN}`, { ...forwarded, 'x-forwarded-host': 'evil.example' }),
       configured,
     )
     // The headers affect neither the check of the token's audience nor the metadata's issuers.
@@ -111,7 +114,11 @@ test('with trustProxyHeaders URLs follow the proxy’s headers, for allowed host
 
 const names = new Set(['tools.example.com', '203.0.113.7', '[2001:db8::7]'])
 const inner = 'http://mcp-b:8080/mcp'
-const told = (headers: Record<string, string | string[]>, settings = {}, hosts: ReadonlySet<string> | '*' = names) =>
+const readPublicUrl = (
+  headers: Record<string, string | string[]>,
+  settings = {},
+  hosts: ReadonlySet<string> | '*' = names,
+) =>
   publicUrls({ resourceUrl: inner, trustProxyHeaders: true, ...settings }, 'http://127.0.0.1:1', hosts)(headers)
     .resource
 
@@ -186,10 +193,10 @@ for (const [title, headers, expected] of [
     'https://tools.example.com/mcp',
   ],
 ] as const)
-  test(`X-Forwarded-*: ${title}`, () => assert.is(told(headers as Record<string, string>), expected))
+  test(`X-Forwarded-*: ${title}`, () => assert.is(readPublicUrl(headers as Record<string, string>), expected))
 
 test('`*` accepts every Host and uses none in URLs', () => {
-  assert.is(told(host('tools.example.com'), {}, '*'), inner)
+  assert.is(readPublicUrl(host('tools.example.com'), {}, '*'), inner)
 })
 
 test('without a resourceUrl the URL is the listener’s own address with the prefix', () => {
@@ -201,7 +208,7 @@ test('without a resourceUrl the URL is the listener’s own address with the pre
 
 test('a configured prefix goes before one of a header', () => {
   const headers = { ...host('tools.example.com'), 'x-forwarded-prefix': '/other' }
-  assert.is(told(headers, { endpointPrefix: '/own' }), 'https://tools.example.com/own/mcp')
+  assert.is(readPublicUrl(headers, { endpointPrefix: '/own' }), 'https://tools.example.com/own/mcp')
 })
 
 test.run()

@@ -10,7 +10,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, openSession, rpc } from '../../../support/gateway/post.ts'
-import { logged, Stage } from '../../../support/gateway/stage.ts'
+import { buildLogMessage, Stage } from '../../../support/gateway/stage.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 
 let stage: Stage
@@ -83,28 +83,28 @@ test('each kind of stream ends when its token expires, and not before', async ()
 
   assert.is(listening.messages.at(-1)?.result.resultType, 'complete')
   assert.match(modernCall.messages.at(-1)?.error.message ?? '', /token has expired/)
-  const cancelled = () => stage.backend.calls('notifications/cancelled').length
-  await eventually('the call without a client to be cancelled', () => cancelled() === 1)
+  const countCancelled = () => stage.backend.calls('notifications/cancelled').length
+  await eventually('the call without a client to be cancelled', () => countCancelled() === 1)
 
   // A call in a session continues, and its client resumes it with another token.
   const back = await get(good, session, legacyCall.lastId)
-  stage.calls[1]?.res.write(`data: ${logged('later')}\n\n`)
-  await eventually('what comes later', () => back.messages.some(({ params }) => params?.data === 'later'))
+  stage.calls[1]?.res.write(`data: ${buildLogMessage('later')}\n\n`)
+  await eventually('the later message', () => back.messages.some(({ params }) => params?.data === 'later'))
   await back.leave()
   await lasting.leave()
 })
 
-interface Held extends TokenHolder {
+interface WatchedToken extends TokenHolder {
   ended: number
 }
 
 /** Returns a watch whose tokens are valid unless `answers` has another result. */
-function watching(expiresAt = 10_000) {
+function createWatch(expiresAt = 10_000) {
   const answers = new Map<string, () => Caller | Promise<Caller>>()
-  const asked: string[] = []
+  const checked: string[] = []
   const watch = new TokenWatch({
     authenticate: () => (token) => {
-      asked.push(token as string)
+      checked.push(token as string)
       return answers.get(token as string)?.() ?? caller(token as string)
     },
     others: () => [],
@@ -120,7 +120,7 @@ function watching(expiresAt = 10_000) {
     claims: {},
     expiresAt,
   })
-  const hold = (token: string): Held => {
+  const hold = (token: string): WatchedToken => {
     const context = {
       req: { headers: { authorization: token } } as never,
       caller: caller(token),
@@ -130,50 +130,50 @@ function watching(expiresAt = 10_000) {
         context.caller = next
       },
     }
-    const held: Held = {
+    const holder: WatchedToken = {
       context,
       checkedAt: 0,
       ended: 0,
       tokenEnded() {
-        held.ended++
+        holder.ended++
       },
     }
-    watch.add(held)
-    return held
+    watch.add(holder)
+    return holder
   }
-  return { watch, hold, asked, answers, caller }
+  return { watch, hold, checked, answers, caller }
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve))
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 test('a revoked token ends its streams; an issuer that is down ends none', async () => {
-  const { watch, hold, asked, answers, caller } = watching()
-  const [kept, revoked, away, stolen] = [hold('kept'), hold('revoked'), hold('away'), hold('stolen')]
+  const { watch, hold, checked, answers, caller } = createWatch()
+  const [valid, revoked, unreachable, stolen] = [hold('kept'), hold('revoked'), hold('away'), hold('stolen')]
   answers.set('revoked', () => {
     throw new PublicError('unauthenticated')
   })
   answers.set('away', () => Promise.reject(new PublicError('unavailable')))
   answers.set('stolen', () => caller('another'))
   watch.sweep(0, 9_000)
-  assert.equal(asked, [], 'not asked all the time')
+  assert.equal(checked, [], 'tokens are not checked all the time')
   watch.sweep(0, 10_000)
-  await settled()
+  await nextTurn()
   assert.equal(
-    [kept, revoked, away, stolen].map(({ ended }) => ended),
+    [valid, revoked, unreachable, stolen].map(({ ended }) => ended),
     [0, 1, 0, 1],
   )
   watch.sweep(0, 20_000)
-  await settled()
-  assert.equal(asked.slice(4), ['kept', 'away'], 'what has ended is not asked about')
+  await nextTurn()
+  assert.equal(checked.slice(4), ['kept', 'away'], 'an ended token is not checked')
   watch.close()
 })
 
 test('a token’s streams end 30 seconds after its expiry, or later if it was prolonged', async () => {
-  const { watch, hold, answers, caller } = watching(100)
+  const { watch, hold, answers, caller } = createWatch(100)
   const [short, prolonged] = [hold('short'), hold('prolonged')]
   answers.set('prolonged', () => ({ ...caller('prolonged'), expiresAt: 500 }) as Caller)
   watch.sweep(0, 10_000)
-  await settled()
+  await nextTurn()
   watch.sweep(129_999, 10_001)
   assert.equal([short.ended, prolonged.ended], [0, 0])
   watch.sweep(130_000, 10_002)

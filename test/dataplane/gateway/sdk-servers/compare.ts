@@ -10,7 +10,7 @@ const LONGEST_MS = 60_000
 const OF_SERVER = /"_meta":\{"io\.modelcontextprotocol\/serverInfo":\{[^{}]*\}\},?/g
 
 /** Returns whether the outcome is not an error, except where the scenario expects one. */
-export const worked = (outcome: Outcome): boolean =>
+export const hasWorked = (outcome: Outcome): boolean =>
   'is' in outcome && !/"isError":true,"text":"(?!it failed|thrown)/.test(JSON.stringify(outcome.is))
 
 interface Place {

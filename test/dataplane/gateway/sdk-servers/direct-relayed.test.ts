@@ -5,7 +5,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { run, worked } from './compare.ts'
+import { hasWorked, run } from './compare.ts'
 import { httpShapes, type SdkServer, startSdkServer } from './http-servers.ts'
 import { scenarios } from './scenarios.ts'
 import { clientKinds } from './sdk-client.ts'
@@ -13,7 +13,7 @@ import { clientKinds } from './sdk-client.ts'
 /** The timeout of a direct run in milliseconds; scenarios that exceed it are not compared. */
 const DIRECT_MS = 3_000
 
-const inFront = ({ url }: SdkServer, role: 'proxy' | 'gateway'): Promise<GatewayUnderTest> =>
+const startInFront = ({ url }: SdkServer, role: 'proxy' | 'gateway'): Promise<GatewayUnderTest> =>
   startGateway({ role, backends: [{ name: 'b', url }] })
 
 for (const shape of httpShapes)
@@ -21,12 +21,12 @@ for (const shape of httpShapes)
     test(`${shape}, client ${kind}: everything that works directly works through a proxy and a gateway`, async () => {
       const alone = await startSdkServer(shape)
       const servers = [await startSdkServer(shape), await startSdkServer(shape)] as const
-      const proxy = await inFront(servers[0], 'proxy')
-      const gateway = await inFront(servers[1], 'gateway')
+      const proxy = await startInFront(servers[0], 'proxy')
+      const gateway = await startInFront(servers[1], 'gateway')
       try {
         for (const name of Object.keys(scenarios)) {
           const direct = await run(name, { kind, target: alone.url, ms: DIRECT_MS })
-          if (!worked(direct)) continue
+          if (!hasWorked(direct)) continue
           const relayed = await Promise.all([
             run(name, { kind, target: proxy.url }),
             run(name, { kind, target: gateway.url, prefix: 'b_' }),

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { createMcpHandler, isInitializeRequest } from '@modelcontextprotocol/server'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import { createEventStore } from '../../../support/servers/event-store.ts'
 import { buildV1, growV1 } from './v1-server.ts'
 import { buildV2, growV2 } from './v2-server.ts'
@@ -92,7 +92,7 @@ export async function startSdkServer(shape: HttpShape): Promise<SdkServer> {
     handler.notify.resourceUpdated(updated.uri)
   }
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const message: unknown = chunks.length === 0 ? undefined : JSON.parse(Buffer.concat(chunks).toString())

@@ -1,5 +1,5 @@
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import type { SdkClient } from './sdk-client.ts'
 
 /** A client that calls tools by the names in its list. */
@@ -12,14 +12,14 @@ type Scenario = (caller: Caller) => Promise<unknown>
 
 const call = async ({ client, prefix }: Caller, name: string, args: Record<string, unknown> = {}) => {
   const result = await client.callTool({ name: prefix + name, arguments: args })
-  return result.isError === true ? { isError: true, text: textOf(result) } : textOf(result)
+  return result.isError === true ? { isError: true, text: readText(result) } : readText(result)
 }
 
-const asking =
+const createAsking =
   (name: string): Scenario =>
   async (caller) => {
-    const said = await call(caller, name)
-    return [said, ...caller.heard.filter((line) => line.startsWith('elicit') || line === 'sample').toSorted()]
+    const result = await call(caller, name)
+    return [result, ...caller.received.filter((line) => line.startsWith('elicit') || line === 'sample').toSorted()]
   }
 
 const bare = ({ prefix }: Caller, items: readonly { readonly name: string }[]) =>
@@ -29,27 +29,27 @@ const UPDATED = 'test://fixed'
 
 /** Actions of a client with a server. Their outcomes must be the same directly and through a gateway. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
-  'elicitation by a request': asking('send_form'),
-  'elicitation by elicitInput': asking('elicit_form'),
-  'elicitation of a URL': asking('elicit_url'),
-  sampling: asking('sample'),
-  roots: asking('roots'),
-  'roots by a request': asking('send_roots'),
-  'inputs as a result': asking('inputs'),
-  'a URL as a result': asking('input_url'),
+  'elicitation by a request': createAsking('send_form'),
+  'elicitation by elicitInput': createAsking('elicit_form'),
+  'elicitation of a URL': createAsking('elicit_url'),
+  sampling: createAsking('sample'),
+  roots: createAsking('roots'),
+  'roots by a request': createAsking('send_roots'),
+  'inputs as a result': createAsking('inputs'),
+  'a URL as a result': createAsking('input_url'),
   progress: async ({ client, prefix }) => {
     const seen: unknown[] = []
     const params = { name: `${prefix}steps`, arguments: {} }
     // The second parameter differs between SDK 1 and SDK 2; the third is that of SDK 1.
     const options = { onprogress: (progress: unknown) => void seen.push(progress) }
-    const calls = client.callTool.bind(client) as (...given: unknown[]) => Promise<unknown>
+    const calls = client.callTool.bind(client) as (...args: unknown[]) => Promise<unknown>
     const result = await calls(params, ...('setLoggingLevel' in client && isV1(client) ? [undefined] : []), options)
-    return [textOf(result), seen]
+    return [readText(result), seen]
   },
   cancellation: async (caller) => {
     const { client, prefix } = caller
     const abort = new AbortController()
-    const calls = client.callTool.bind(client) as (...given: unknown[]) => Promise<unknown>
+    const calls = client.callTool.bind(client) as (...args: unknown[]) => Promise<unknown>
     const params = { name: `${prefix}slow`, arguments: {} }
     const before = String(await call(caller, 'count'))
       .split(' ')
@@ -59,16 +59,16 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       () => 'answered',
       () => 'cancelled',
     )
-    const reaches = (at: number) => async () =>
+    const hasProgress = (at: number) => async () =>
       Number(String(await call(caller, 'count')).split(' ')[at]) === Number(before[at]) + 1
-    await eventually('the call has begun', reaches(0))
+    await eventually('the call has begun', hasProgress(0))
     abort.abort()
-    await eventually('the server knows', reaches(1))
+    await eventually('the server knows', hasProgress(1))
     return ended
   },
   logging: async (caller) => {
-    const { client, kind, heard, prefix } = caller
-    const logged = () => heard.filter((line) => line.startsWith('log '))
+    const { client, kind, received, prefix } = caller
+    const listLogged = () => received.filter((line) => line.startsWith('log '))
     if (kind === 'v2-stateless') {
       const _meta = { 'io.modelcontextprotocol/logLevel': 'info' }
       await client.callTool({ name: `${prefix}log`, arguments: {}, _meta })
@@ -76,36 +76,36 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       await client.setLoggingLevel('info')
       await call(caller, 'log')
     }
-    await eventually('both are heard', () => logged().length >= 2)
-    return logged().map((line) => line.replace(prefix, ''))
+    await eventually('both messages have arrived', () => listLogged().length >= 2)
+    return listLogged().map((line) => line.replace(prefix, ''))
   },
   'changes of lists': async (caller) => {
-    const { client, kind, heard } = caller
+    const { client, kind, received } = caller
     const lists = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
     const subscription = kind === 'v2-stateless' ? await client.listen(lists) : undefined
     await client.listTools()
     await call(caller, 'grow')
-    const changes = () => new Set(heard.filter((line) => line.endsWith(' changed')))
+    const changes = () => new Set(received.filter((line) => line.endsWith(' changed')))
     await eventually('all lists have changed', () => changes().size === 3)
-    const grown = async () => {
+    const growLists = async () => {
       const { tools } = await client.listTools()
       const { prompts } = await client.listPrompts()
       const { resources } = await client.listResources()
       return [bare(caller, tools), bare(caller, prompts), resources.map(({ uri }) => uri).toSorted()]
     }
-    const lists3 = await grown()
+    const lists3 = await growLists()
     await subscription?.close()
     return [lists3, await call(caller, 'grown')]
   },
   'updates of a resource': async (caller) => {
-    const { client, kind, heard } = caller
+    const { client, kind, received } = caller
     const subscription = kind === 'v2-stateless' ? await client.listen({ resourceSubscriptions: [UPDATED] }) : undefined
     if (kind !== 'v2-stateless') await client.subscribeResource({ uri: UPDATED })
     await call(caller, 'touch')
-    await eventually('it is heard', () => heard.includes(UPDATED))
+    await eventually('the message to arrive', () => received.includes(UPDATED))
     if (kind !== 'v2-stateless') await client.unsubscribeResource({ uri: UPDATED })
     await subscription?.close()
-    return heard.filter((line) => line === UPDATED)
+    return received.filter((line) => line === UPDATED)
   },
   'a stream that breaks off': (caller) => call(caller, 'break'),
   completion: async ({ client, prefix }) => [

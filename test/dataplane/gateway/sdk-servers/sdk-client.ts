@@ -26,7 +26,7 @@ export interface SdkClient {
   /** A client of SDK 2; one of SDK 1 has the same methods as far as the scenarios use them. */
   readonly client: Client
   /** The server's notifications and requests, in order. */
-  readonly heard: string[]
+  readonly received: string[]
 }
 
 const capabilities = {
@@ -38,7 +38,7 @@ const info = { name: 'sdk-client', version: '1.0.0' }
 const sampled = { role: 'assistant' as const, model: 'm', content: { type: 'text' as const, text: 'Paris' } }
 const roots = { roots: [{ uri: 'file:///r', name: 'r' }] }
 
-interface Asked {
+interface ElicitParams {
   readonly mode?: string | undefined
   readonly message: string
   readonly url?: string
@@ -46,49 +46,54 @@ interface Asked {
 
 /** Connects an SDK's client that can answer every kind of request. */
 export async function openSdkClient(kind: ClientKind, target: Target): Promise<SdkClient> {
-  const heard: string[] = []
-  const elicited = ({ mode = 'form', message, url }: Asked) => {
-    heard.push(`elicit ${mode} ${message} ${url ?? ''}`)
+  const received: string[] = []
+  const answerElicitation = ({ mode = 'form', message, url }: ElicitParams) => {
+    received.push(`elicit ${mode} ${message} ${url ?? ''}`)
     return { action: 'accept' as const, ...(mode === 'url' ? {} : { content: { name: 'Ada' } }) }
   }
-  if (kind === 'v1') return { kind, heard, client: (await openV1(target, heard, elicited)) as unknown as Client }
+  if (kind === 'v1')
+    return { kind, received, client: (await openV1(target, received, answerElicitation)) as unknown as Client }
   const mode = kind === 'v2-session' ? 'legacy' : { pin: '2026-07-28' }
   const client = new Client(info, { capabilities, versionNegotiation: { mode } })
-  client.setRequestHandler('elicitation/create', async ({ params }) => elicited(params))
+  client.setRequestHandler('elicitation/create', async ({ params }) => answerElicitation(params))
   client.setRequestHandler('sampling/createMessage', async () => {
-    heard.push('sample')
+    received.push('sample')
     return sampled
   })
   client.setRequestHandler('roots/list', async () => roots)
   client.setNotificationHandler('notifications/message', ({ params }) => {
-    heard.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
+    received.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
   })
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void received.push(params.uri))
   for (const list of ['tools', 'prompts', 'resources'] as const)
-    client.setNotificationHandler(`notifications/${list}/list_changed`, () => void heard.push(`${list} changed`))
+    client.setNotificationHandler(`notifications/${list}/list_changed`, () => void received.push(`${list} changed`))
   await client.connect(
     typeof target === 'string'
       ? new StreamableHTTPClientTransport(new URL(target))
       : new StdioClientTransport({ command: target[0] as string, args: target.slice(1), stderr: 'ignore' }),
   )
-  return { kind, client, heard }
+  return { kind, client, received }
 }
 
-async function openV1(target: Target, heard: string[], elicited: (asked: Asked) => object): Promise<ClientV1> {
+async function openV1(
+  target: Target,
+  received: string[],
+  elicited: (params: ElicitParams) => object,
+): Promise<ClientV1> {
   const client = new ClientV1(info, { capabilities })
   client.setRequestHandler(ElicitRequestSchema, async ({ params }) => elicited(params) as never)
   client.setRequestHandler(CreateMessageRequestSchema, async () => {
-    heard.push('sample')
+    received.push('sample')
     return sampled
   })
   client.setRequestHandler(ListRootsRequestSchema, async () => roots)
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
-    heard.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
+    received.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
   })
-  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.push(params.uri))
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void heard.push('tools changed'))
-  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void heard.push('prompts changed'))
-  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void heard.push('resources changed'))
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void received.push(params.uri))
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void received.push('tools changed'))
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void received.push('prompts changed'))
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void received.push('resources changed'))
   await client.connect(
     (typeof target === 'string'
       ? new HttpV1(new URL(target))

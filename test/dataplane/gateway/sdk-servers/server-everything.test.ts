@@ -30,18 +30,18 @@ const asking = {
   'get-roots-list': {},
 }
 
-async function namesOf({ client }: SdkClient, prefix: string): Promise<readonly string[]> {
+async function listNames({ client }: SdkClient, prefix: string): Promise<readonly string[]> {
   const { tools } = await client.listTools()
   return tools.flatMap(({ name }) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : [])).sort()
 }
 
-async function outcomes({ client, heard }: SdkClient, prefix: string): Promise<object> {
+async function outcomes({ client, received }: SdkClient, prefix: string): Promise<object> {
   const results: Record<string, unknown> = {}
   for (const [name, args] of Object.entries(asking)) {
     const { content, isError } = await client.callTool({ name: prefix + name, arguments: args })
     results[name] = { content, isError: isError === true }
   }
-  return { results, heard: heard.filter((one) => /^(elicit|sample)/.test(one)) }
+  return { results, received: received.filter((one) => /^(elicit|sample)/.test(one)) }
 }
 
 for (const kind of clientKinds)
@@ -50,12 +50,12 @@ for (const kind of clientKinds)
     const direct = await openSdkClient(kind === 'v2-stateless' ? 'v2-session' : kind, everything.url)
     const relayed = await openSdkClient(kind, gateway.url)
     try {
-      const has = async (one: SdkClient, prefix: string) => (await namesOf(one, prefix)).includes('get-roots-list')
+      const has = async (one: SdkClient, prefix: string) => (await listNames(one, prefix)).includes('get-roots-list')
       await eventually('the tools that depend on the client', async () => await has(direct, ''))
       await eventually('the same, relayed', async () => await has(relayed, PREFIX))
-      const [own, shown] = [await namesOf(direct, ''), await namesOf(relayed, PREFIX)]
+      const [own, renamed] = [await listNames(direct, ''), await listNames(relayed, PREFIX)]
       assert.equal(
-        own.filter((name) => !shown.includes(name)),
+        own.filter((name) => !renamed.includes(name)),
         [],
       )
       assert.equal(await outcomes(relayed, PREFIX), await outcomes(direct, ''))

@@ -4,28 +4,28 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { run, worked } from './compare.ts'
+import { hasWorked, run } from './compare.ts'
 import { clientKinds } from './sdk-client.ts'
 
-function inFront(shape: string): Promise<GatewayUnderTest> {
+function startInFront(shape: string): Promise<GatewayUnderTest> {
   const command = [process.execPath, join(import.meta.dirname, 'stdio-server.ts'), shape]
   return startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
 }
 
-const asked = ['elicitation by a request', 'elicitation of a URL', 'sampling', 'roots', 'inputs as a result']
+const questions = ['elicitation by a request', 'elicitation of a URL', 'sampling', 'roots', 'inputs as a result']
 const offered = ['progress', 'a large result', 'resources', 'updates of a resource']
 for (const [shape, revision, names] of [
-  ['v2', '2025-11-25', [...asked, ...offered]],
+  ['v2', '2025-11-25', [...questions, ...offered]],
   ['v2-stateless', '2026-07-28', ['inputs as a result', ...offered]],
 ] as const)
   for (const kind of clientKinds)
     test(`${shape}, client ${kind}: gets everything of the server, whatever its era`, async () => {
-      const gateway = await inFront(shape)
+      const gateway = await startInFront(shape)
       try {
         await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
         for (const name of names) {
           const outcome = await run(name, { kind, target: gateway.url, prefix: 'b_' })
-          assert.ok(worked(outcome), `${name}: ${JSON.stringify(outcome)}`)
+          assert.ok(hasWorked(outcome), `${name}: ${JSON.stringify(outcome)}`)
         }
         assert.is((await gateway.status()).backends[0]?.revision, revision)
       } finally {

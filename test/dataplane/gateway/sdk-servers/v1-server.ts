@@ -35,13 +35,13 @@ export function buildV1(world: World): McpServer {
       instructions: 'Ask it anything.',
     },
   )
-  asks(server)
-  says(server, world)
+  registerAsking(server)
+  registerNotifying(server, world)
   offers(server, world)
   return server
 }
 
-function asks(server: McpServer): void {
+function registerAsking(server: McpServer): void {
   const tool = (name: string, ask: (extra: Extra) => Promise<unknown>) =>
     server.registerTool(name, {}, async (extra) => text(JSON.stringify(await ask(extra))))
   tool('send_form', ({ sendRequest }) =>
@@ -65,7 +65,7 @@ function asks(server: McpServer): void {
   tool('send_roots', ({ sendRequest }) => sendRequest({ method: 'roots/list' }, ListRootsResultSchema))
 }
 
-function says(server: McpServer, world: World): void {
+function registerNotifying(server: McpServer, world: World): void {
   server.registerTool('steps', {}, async ({ _meta, sendNotification }) => {
     const progressToken = _meta?.progressToken
     for (const progress of [1, 2, 3])

@@ -30,15 +30,15 @@ export function buildV2(world: World): McpServer {
       instructions: 'Ask it anything.',
     },
   )
-  asks(server)
-  says(server, world)
+  registerAsking(server)
+  registerNotifying(server, world)
   offers(server, world)
   return server
 }
 
 type Answer = Awaited<ReturnType<typeof inputRequired>> | ReturnType<typeof text>
 
-function asks(server: McpServer): void {
+function registerAsking(server: McpServer): void {
   const tool = (name: string, ask: (context: ServerContext) => Promise<unknown>) =>
     server.registerTool(name, {}, async (context) => text(JSON.stringify(await ask(context))))
   tool('send_form', ({ mcpReq }) =>
@@ -53,11 +53,11 @@ function asks(server: McpServer): void {
   tool('send_roots', ({ mcpReq }) => mcpReq.send({ method: 'roots/list' }))
   server.registerTool('inputs', {}, async ({ mcpReq }): Promise<Answer> => {
     const { inputResponses } = mcpReq
-    const given = acceptedContent<{ name?: unknown }>(inputResponses, 'name')
+    const accepted = acceptedContent<{ name?: unknown }>(inputResponses, 'name')
     const sampled = inputResponse(inputResponses, 'sample')
     const roots = inputResponse(inputResponses, 'roots')
     if (sampled.kind === 'sampling' && roots.kind === 'roots')
-      return text(JSON.stringify([given, sampled.result, roots.roots]))
+      return text(JSON.stringify([accepted, sampled.result, roots.roots]))
     return inputRequired({
       inputRequests: {
         name: inputRequired.elicit({ message: 'Who?', requestedSchema }),
@@ -74,7 +74,7 @@ function asks(server: McpServer): void {
   })
 }
 
-function says(server: McpServer, world: World): void {
+function registerNotifying(server: McpServer, world: World): void {
   server.registerTool('steps', {}, async ({ mcpReq }) => {
     const progressToken = mcpReq._meta?.progressToken
     for (const progress of [1, 2, 3])

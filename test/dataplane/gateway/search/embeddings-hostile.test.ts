@@ -8,13 +8,13 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
 import {
   type EmbeddingRequest,
   type EmbeddingService,
   startEmbeddingService,
 } from '../../../support/network/embedding-service.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const tool = (name: string, description: string) => JSON.stringify({ name, description, inputSchema: {} })
 const TOOLS = [tool('getWeather', 'Conditions.'), tool('search', 'Searches things.'), tool('send_mail', 'Sends.')]
@@ -60,10 +60,10 @@ async function find({ url }: GatewayUnderTest, query: string): Promise<string[]>
   assert.not.ok(json.result.isError, JSON.stringify(json))
   return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
 }
-const stateOf = async (gateway: GatewayUnderTest) => {
+const readState = async (gateway: GatewayUnderTest) => {
   const { toolSearch, problems } = await gateway.status()
-  const told = problems.filter(({ code }) => code === 'EmbeddingsUnavailable')
-  return { ...given(toolSearch?.embeddings), told: told.map(({ message }) => message) }
+  const failures = problems.filter(({ code }) => code === 'EmbeddingsUnavailable')
+  return { ...unwrap(toolSearch?.embeddings), reported: failures.map(({ message }) => message) }
 }
 const warnings = ({ lines }: GatewayUnderTest) => lines.filter(({ msg }) => msg === AWAY).length
 
@@ -78,17 +78,17 @@ const status =
     return true
   }
 /** Writes endless data until the other side closes the connection. */
-const endless = (_: EmbeddingRequest, res: ServerResponse) => {
+const sendEndlessly = (_: EmbeddingRequest, res: ServerResponse) => {
   const chunk = Buffer.alloc(64 * 1024, '[0.1,')
-  const more = () => {
+  const writeMore = () => {
     while (!res.destroyed && res.write(chunk));
   }
-  res.on('drain', more)
-  more()
+  res.on('drain', writeMore)
+  writeMore()
   return true
 }
-const silent = () => true
-const cut = (_: EmbeddingRequest, res: ServerResponse) => {
+const staySilent = () => true
+const cutConnection = (_: EmbeddingRequest, res: ServerResponse) => {
   res.destroy()
   return true
 }
@@ -109,9 +109,9 @@ const answers: Readonly<Record<string, (request: EmbeddingRequest, res: ServerRe
   'no direction': json('[[0,0,0]]'),
   'nested a million times': json(`${'['.repeat(1e6)}1${']'.repeat(1e6)}`),
   'a vector of a million numbers': json(`[[${'1,'.repeat(1e6)}1]]`),
-  'bytes without end': endless,
-  'no answer': silent,
-  'a connection that ends': cut,
+  'bytes without end': sendEndlessly,
+  'no answer': staySilent,
+  'a connection that ends': cutConnection,
   'an error': status(500),
   'no permission': status(401),
   'another place': (request, res) => status(307, { location: `${service.url}/elsewhere` })(request, res),
@@ -123,24 +123,24 @@ for (const [what, answer] of Object.entries(answers))
     service.answer = answer
     const began = performance.now()
     assert.equal(await find(gateway, 'weather'), ['b_getWeather'])
-    const asked = service.seen.length
+    const before = service.seen.length
     assert.equal(await find(gateway, 'search'), ['b_search'])
     // After a failure the service is not called for at least half a second.
     const isSoon = performance.now() - began < 500
-    if (isSoon) assert.is(service.seen.length, asked, 'what has just failed is left alone')
-    const state = await stateOf(gateway)
+    if (isSoon) assert.is(service.seen.length, before, 'a service that has just failed is not called')
+    const state = await readState(gateway)
     assert.is(state.wordsAlone, 2)
     assert.is(state.hybridSearches, 0)
     assert.ok(isSoon ? state.failures === 1 : state.failures >= 1, `${state.failures} failures`)
-    assert.match(given(state.problem), /^the embedding service /)
-    assert.equal(state.told, [state.problem])
+    assert.match(unwrap(state.problem), /^the embedding service /)
+    assert.equal(state.reported, [state.problem])
     assert.is(warnings(gateway), 1)
     assert.not.match(JSON.stringify([gateway.lines, state]), /secret words|elsewhere/)
     service.answer = undefined
-    await eventually('it is asked again', async () => (await find(gateway, 'an umbrella'))[0] === 'b_getWeather')
-    const healed = await stateOf(gateway)
+    await eventually('it is called again', async () => (await find(gateway, 'an umbrella'))[0] === 'b_getWeather')
+    const healed = await readState(gateway)
     assert.is(healed.problem, null)
-    assert.equal(healed.told, [])
+    assert.equal(healed.reported, [])
     assert.is(warnings(gateway), 1)
   })
 
@@ -151,7 +151,7 @@ test('vectors of another length than the query’s are ignored', async () => {
     return false && res.destroyed
   }
   assert.equal(await find(gateway, 'umbrella'), [])
-  assert.match(given((await stateOf(gateway)).problem), 'another length')
+  assert.match(unwrap((await readState(gateway)).problem), 'another length')
   service.answer = undefined
   service.more = 2
   await eventually('a larger model', async () => (await find(gateway, 'umbrella'))[0] === 'b_getWeather')
@@ -175,11 +175,11 @@ test('a tool whose text the service refuses does not affect the others', async (
     return status(413)({} as EmbeddingRequest, res)
   }
   assert.equal(await find(gateway, 'a postcard'), ['p_send_mail'])
-  const asked = service.texts.length
+  const before = service.texts.length
   assert.equal(await find(gateway, 'a postcard'), ['p_send_mail'])
-  assert.is(service.texts.length, asked + 1, 'nobody asks about the poison again')
+  assert.is(service.texts.length, before + 1, 'the bad text is not sent again')
   assert.ok(service.texts.every((text) => text.isWellFormed()))
-  assert.is((await stateOf(gateway)).wordsAlone, 0)
+  assert.is((await readState(gateway)).wordsAlone, 0)
 })
 
 test('a query that the service refuses affects its caller alone', async () => {
@@ -189,14 +189,14 @@ test('a query that the service refuses affects its caller alone', async () => {
   assert.is((await find(gateway, 'umbrella'))[0], 'b_getWeather')
   assert.is((await find(gateway, '\ud800 umbrella'))[0], 'b_getWeather')
   assert.equal(await find(gateway, ' \n '), [])
-  const { wordsAlone, hybridSearches, problem } = await stateOf(gateway)
+  const { wordsAlone, hybridSearches, problem } = await readState(gateway)
   assert.equal({ wordsAlone, hybridSearches, problem }, { wordsAlone: 1, hybridSearches: 2, problem: null })
   assert.is(warnings(gateway), 0)
 })
 
 test('searches are counted by how they were made', async () => {
   const gateway = await start()
-  const counted = async () => {
+  const readCounts = async () => {
     const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
     const found = text.matchAll(/^portico_tool_search_searches_total\{[^}]*portico_result="(\w+)"[^}]*\} (\d+)/gm)
     return Object.fromEntries([...found].map(([, result, count]) => [result, Number(count)]))
@@ -211,51 +211,51 @@ test('searches are counted by how they were made', async () => {
   const { config: before } = await gateway.status()
   await find(gateway, 'weather')
   await find(gateway, 'weather')
-  service.answer = cut
+  service.answer = cutConnection
   await find(gateway, 'weather')
   await gateway.configure({ ...config, optimizer: { ...config.optimizer, hybridSearchSemanticRatio: '0' } })
-  await eventually('words alone', async () => (await gateway.status()).config !== before)
+  await eventually('a search by words alone', async () => (await gateway.status()).config !== before)
   await find(gateway, 'weather')
-  assert.equal(await counted(), { words: 1, hybrid: 2, words_alone: 1 })
+  assert.equal(await readCounts(), { words: 1, hybrid: 2, words_alone: 1 })
 })
 
 test('searches beyond the limit of waiting ones use words alone', async () => {
   // None of the waiting searches ends before all have been sent.
   const gateway = await start({ embeddingServiceTimeout: '10m' })
   await find(gateway, 'umbrella')
-  const held: ServerResponse[] = []
-  service.answer = (_, res) => held.push(res) > 0
+  const pending: ServerResponse[] = []
+  service.answer = (_, res) => pending.push(res) > 0
   const searches = Array.from({ length: 80 }, () => find(gateway, 'weather'))
-  await eventually('those beyond', async () => (await stateOf(gateway)).wordsAlone === 16)
+  await eventually('the searches over the limit', async () => (await readState(gateway)).wordsAlone === 16)
   service.answer = undefined
-  for (const res of held) res.writeHead(500).end()
+  for (const res of pending) res.writeHead(500).end()
   for (const found of await Promise.all(searches)) assert.is(found[0], 'b_getWeather')
 })
 
 test('slow queries of one caller do not keep others from finding by meaning', async () => {
   const gateway = await start({ embeddingServiceTimeout: '10m' }, undefined, { trustProxyHeaders: true })
-  const from = async (address: string, query: string) => {
+  const searchFrom = async (address: string, query: string) => {
     const params = { name: 'find_tool', arguments: { query } }
     const { json } = await postModern(gateway.url, 'tools/call', params, { 'x-forwarded-for': address })
     return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
   }
-  await from('192.0.2.1', 'umbrella')
-  const held: ServerResponse[] = []
-  service.answer = ({ texts }, res) => texts.includes('slow') && held.push(res) > 0
-  const slow = Array.from({ length: 100 }, () => from('192.0.2.1', 'slow'))
-  await eventually('those beyond', async () => (await stateOf(gateway)).wordsAlone === 36)
+  await searchFrom('192.0.2.1', 'umbrella')
+  const pending: ServerResponse[] = []
+  service.answer = ({ texts }, res) => texts.includes('slow') && pending.push(res) > 0
+  const slow = Array.from({ length: 100 }, () => searchFrom('192.0.2.1', 'slow'))
+  await eventually('the searches over the limit', async () => (await readState(gateway)).wordsAlone === 36)
   // No word matches here.
-  assert.is((await from('192.0.2.2', 'umbrella'))[0], 'b_getWeather')
-  assert.ok(held.length > 0 && held.length < 4, 'the connections to the service are not all taken')
+  assert.is((await searchFrom('192.0.2.2', 'umbrella'))[0], 'b_getWeather')
+  assert.ok(pending.length > 0 && pending.length < 4, 'the connections to the service are not all taken')
   service.answer = undefined
-  for (const res of held) res.writeHead(500).end()
+  for (const res of pending) res.writeHead(500).end()
   await Promise.all(slow)
 })
 
 test('tools whose vectors come too late are found by words, and by both the next time', async () => {
   const gateway = await start({ embeddingServiceTimeout: '1s' })
-  const held: ServerResponse[] = []
-  service.answer = ({ texts }, res) => texts[0] !== 'a weather umbrella' && held.push(res) > 0
+  const pending: ServerResponse[] = []
+  service.answer = ({ texts }, res) => texts[0] !== 'a weather umbrella' && pending.push(res) > 0
   assert.equal(await find(gateway, 'a weather umbrella'), ['b_getWeather'])
   service.answer = undefined
   await eventually('both', async () => (await find(gateway, 'postcard'))[0] === 'b_send_mail')
@@ -265,7 +265,7 @@ test('a private address is not called', async () => {
   const gateway = await start({ embeddingService: `http://localhost.localdomain:${service.port}` })
   await find(gateway, 'weather')
   assert.equal(service.seen, [])
-  assert.match(given((await stateOf(gateway)).problem), /can’t be asked/)
+  assert.match(unwrap((await readState(gateway)).problem), /can’t be asked/)
   const { lines, configure, status: read } = gateway
   const { config } = await read()
   for (const host of ['10.0.0.1', '169.254.169.254'])
@@ -285,20 +285,20 @@ test('a replaced key is used, and without a key the service is not asked', async
     writeFile(join(directory, 'key'), 'first-key'),
   )
   const key = join(gateway.directory, 'key')
-  const sent = async () => {
+  const readSent = async () => {
     await find(gateway, 'umbrella')
     return service.seen.at(-1)?.headers.authorization
   }
-  assert.is(await sent(), 'Bearer first-key')
+  assert.is(await readSent(), 'Bearer first-key')
   await writeFile(`${key}.new`, 'second-key')
   await rename(`${key}.new`, key)
-  await eventually('the other key', async () => (await sent()) === 'Bearer second-key')
+  await eventually('the other key', async () => (await readSent()) === 'Bearer second-key')
   await rm(key)
   await eventually('no key', async () => {
     assert.equal(await find(gateway, 'weather').then(([first]) => first), 'b_getWeather')
-    return (await stateOf(gateway)).problem !== null
+    return (await readState(gateway)).problem !== null
   })
-  assert.not.match(JSON.stringify([gateway.lines, await stateOf(gateway)]), /(first|second)-key/)
+  assert.not.match(JSON.stringify([gateway.lines, await readState(gateway)]), /(first|second)-key/)
 })
 
 test.run()

@@ -8,11 +8,11 @@ import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
 import { type EmbeddingService, startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 type Era = 'modern' | 'legacy'
 type Headers = Record<string, string>
@@ -76,7 +76,7 @@ async function find(url: string, query: string, headers: Headers = {}, era: Era 
   assert.not.ok(json.result.isError, JSON.stringify(json))
   return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
 }
-const embeddings = async (gateway: GatewayUnderTest) => given((await gateway.status()).toolSearch).embeddings
+const embeddings = async (gateway: GatewayUnderTest) => unwrap((await gateway.status()).toolSearch).embeddings
 
 for (const embeddingProvider of ['tei', 'openai'] as const)
   for (const behind of eras)
@@ -109,7 +109,7 @@ for (const embeddingProvider of ['tei', 'openai'] as const)
         assert.is(path, embeddingProvider === 'openai' ? '/v1/embeddings' : '/embed')
         assert.is(body['model'], embeddingProvider === 'openai' ? 'small' : undefined)
       }
-      const { hybridSearches, wordsAlone, problem, kept } = given(await embeddings(gateway))
+      const { hybridSearches, wordsAlone, problem, kept } = unwrap(await embeddings(gateway))
       assert.equal(
         { hybridSearches, wordsAlone, problem, kept },
         {
@@ -121,7 +121,7 @@ for (const embeddingProvider of ['tei', 'openai'] as const)
 
 test('a complete path, or one that begins with /v1, is used as it is', async () => {
   const service = await startService()
-  for (const [path, embeddingProvider, asked] of [
+  for (const [path, embeddingProvider, expectedPath] of [
     ['/v1', 'openai', '/v1/embeddings'],
     ['/v1/', 'openai', '/v1/embeddings'],
     ['/v1beta/embeddings?version=2', 'openai', '/v1beta/embeddings?version=2'],
@@ -130,7 +130,7 @@ test('a complete path, or one that begins with /v1, is used as it is', async () 
     const embeddingService = service.url + path
     const { url } = await startSearched({ embeddingProvider, embeddingService, embeddingModel: 'm' })
     assert.is((await find(url, 'umbrella'))[0], 'b_getWeather', path)
-    assert.is(service.seen.at(-1)?.path, asked)
+    assert.is(service.seen.at(-1)?.path, expectedPath)
   }
 })
 
@@ -181,17 +181,19 @@ test('callers with different rights share vectors and find nothing that is denie
 
 test('words and meaning have the configured weight, and distant tools are not found', async () => {
   const service = await startService()
-  const by = async (more: object, query: string) =>
+  const searchWith = async (more: object, query: string) =>
     find((await startSearched({ embeddingService: service.url, ...more })).url, query)
   const alike = 'postcard search'
-  assert.equal(await by({ hybridSearchSemanticRatio: '0' }, alike), ['b_search'])
-  assert.equal(service.seen, [], 'nobody asks what has no weight')
-  assert.is((await by({ hybridSearchSemanticRatio: '0.1' }, alike))[0], 'b_search')
-  assert.is((await by({ hybridSearchSemanticRatio: '0.9' }, alike))[0], 'b_send_mail')
-  assert.equal(await by({ hybridSearchSemanticRatio: '1', semanticDistanceThreshold: '0.5' }, alike), ['b_send_mail'])
-  assert.equal(await by({ semanticDistanceThreshold: '0.5' }, 'an umbrella'), ['b_getWeather'])
-  assert.is((await by({ semanticDistanceThreshold: '1.0' }, 'an umbrella')).length, TOOLS.length)
-  assert.equal(await by({ semanticDistanceThreshold: '0' }, 'search and rain, defect'), ['b_search'])
+  assert.equal(await searchWith({ hybridSearchSemanticRatio: '0' }, alike), ['b_search'])
+  assert.equal(service.seen, [], 'without a weight the service is not called')
+  assert.is((await searchWith({ hybridSearchSemanticRatio: '0.1' }, alike))[0], 'b_search')
+  assert.is((await searchWith({ hybridSearchSemanticRatio: '0.9' }, alike))[0], 'b_send_mail')
+  assert.equal(await searchWith({ hybridSearchSemanticRatio: '1', semanticDistanceThreshold: '0.5' }, alike), [
+    'b_send_mail',
+  ])
+  assert.equal(await searchWith({ semanticDistanceThreshold: '0.5' }, 'an umbrella'), ['b_getWeather'])
+  assert.is((await searchWith({ semanticDistanceThreshold: '1.0' }, 'an umbrella')).length, TOOLS.length)
+  assert.equal(await searchWith({ semanticDistanceThreshold: '0' }, 'search and rain, defect'), ['b_search'])
 })
 
 test('a tool that is added later is found by meaning, and only its text is embedded', async () => {
@@ -206,28 +208,28 @@ test('a tool that is added later is found by meaning, and only its text is embed
   const before = service.texts.length
   server.addTool('rain_radar')
   await eventually('the new tool is found', async () => (await find(url, 'umbrella'))[0] === 's_rain_radar')
-  const asked = service.texts.slice(before).filter((text) => text !== 'umbrella')
-  assert.is(asked.length, 1)
-  assert.match(asked[0] ?? '', 'rain_radar')
+  const requested = service.texts.slice(before).filter((text) => text !== 'umbrella')
+  assert.is(requested.length, 1)
+  assert.match(requested[0] ?? '', 'rain_radar')
 })
 
 test('a newly configured service is asked, and none if none is configured', async () => {
   const [one, other] = [await startService(), await startService()]
   const backend = await startBackend()
-  const configOf = (optimizer: NonNullable<TestConfig['optimizer']>): TestConfig => ({
+  const buildConfig = (optimizer: NonNullable<TestConfig['optimizer']>): TestConfig => ({
     backends: [{ name: 'b', url: backend.url }],
     optimizer,
   })
-  const gateway = await start(configOf({ embeddingService: one.url }))
+  const gateway = await start(buildConfig({ embeddingService: one.url }))
   const inForce = async (optimizer: NonNullable<TestConfig['optimizer']>) => {
     const { config } = await gateway.status()
-    await gateway.configure(configOf(optimizer))
+    await gateway.configure(buildConfig(optimizer))
     await eventually('another configuration', async () => (await gateway.status()).config !== config)
   }
   await find(gateway.url, 'umbrella')
   await inForce({ embeddingService: one.url, semanticDistanceThreshold: '0.5' })
   assert.equal(await find(gateway.url, 'umbrella'), ['b_getWeather'])
-  assert.is(one.texts.length, TOOLS.length + 2, 'what was made lives on')
+  assert.is(one.texts.length, TOOLS.length + 2, 'the stored vectors stay')
   await inForce({ embeddingService: other.url })
   assert.is((await find(gateway.url, 'umbrella'))[0], 'b_getWeather')
   assert.is(other.texts.length, TOOLS.length + 1)

@@ -4,12 +4,12 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { wordQuery } from '../../../../dataplane/gateway/search/tool-index.ts'
 import { ToolSearch } from '../../../../dataplane/gateway/search/tool-search.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 const MIB = 1024 * 1024
 const searchWithin = (memoryBytes: number) =>
-  new ToolSearch({ memoryBytes, log: keptLog().log, stateDirectory: '.portico', onFault: assert.unreachable })
-const listOf = (tools: readonly object[]) => Buffer.from(JSON.stringify({ tools }))
+  new ToolSearch({ memoryBytes, log: recordLog().log, stateDirectory: '.portico', onFault: assert.unreachable })
+const buildList = (tools: readonly object[]) => Buffer.from(JSON.stringify({ tools }))
 const nameIn = (text: string) => JSON.parse(text).name
 
 test('a query becomes a limited number of quoted words, in time linear in its length', () => {
@@ -26,7 +26,7 @@ test('a query becomes a limited number of quoted words, in time linear in its le
 test('hundreds of lists stay within the memory limit and can all be searched', async () => {
   const search = searchWithin(16 * 16 * MIB)
   const lists = Array.from({ length: 36 }, (_, list) =>
-    listOf(
+    buildList(
       Array.from({ length: 100 }, (_, tool) => ({
         name: `tool${tool}_of_list${list}`,
         description: `${'filler '.repeat(300)} needle${tool}`,
@@ -46,7 +46,7 @@ test('hundreds of lists stay within the memory limit and can all be searched', a
 test('a list larger than the limit can be searched, and equal lists are indexed once', async () => {
   const search = searchWithin(16 * MIB)
   const tools = Array.from({ length: 2000 }, (_, tool) => ({ name: `t${tool}`, description: 'word '.repeat(700) }))
-  const text = listOf(tools)
+  const text = buildList(tools)
   const copies = Array.from({ length: 20 }, () => Buffer.from(text))
   const found = await Promise.all(copies.map((copy) => search.find(copy, 't1711', 3)))
   for (const texts of found) assert.equal(texts.map(nameIn), ['t1711'])
@@ -62,7 +62,7 @@ test('tools of any shape are indexed', async () => {
     { name: 'b', inputSchema: { properties: { __proto__: null, needle: 1 } }, annotations: { title: 'Titled' } },
     { name: 'c', description: `\uD800 ${'x'.repeat(100_000)}` },
   ]
-  const list = listOf(odd as object[])
+  const list = buildList(odd as object[])
   assert.equal((await search.find(list, 'needle', 8)).map(nameIn), ['b'])
   assert.equal((await search.find(list, 'titled', 8)).map(nameIn), ['b'])
   search.close()

@@ -3,24 +3,24 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import type { GatewayUnderTest, TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import { startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
 import { nameIn, startAskingServer } from '../../../support/servers/asking-server.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 type Era = 'modern' | 'legacy'
 type Headers = Record<string, string>
 /** Calls a tool at a replica and returns its result. */
-type Call = (url: string, name: string, given: object) => Promise<RpcResult>
+type Call = (url: string, name: string, args: object) => Promise<RpcResult>
 
 const eras: readonly Era[] = ['modern', 'legacy']
 const NOT_THERE = 'There is no tool of this name for you; find_tool finds those that there are.'
@@ -47,10 +47,10 @@ const backends = () => [
 ]
 
 /** Returns a client of an era. A legacy client opens its session at `url` and can call any replica. */
-async function clientOf(era: Era, url: string, headers: Headers = {}): Promise<Call> {
+async function openClient(era: Era, url: string, headers: Headers = {}): Promise<Call> {
   const session = era === 'legacy' ? await openSession(url, headers) : undefined
-  return async (at, name, given) => {
-    const params = { name, arguments: given }
+  return async (at, name, args) => {
+    const params = { name, arguments: args }
     const { status, json } =
       session === undefined
         ? await postModern(at, 'tools/call', params, headers)
@@ -69,7 +69,7 @@ async function find(call: Call, url: string, query: string): Promise<string[]> {
 for (const era of eras)
   test(`a ${era} client finds the same at both replicas, and calls at one a tool found at the other`, async () => {
     const [one, two] = await twoReplicas()
-    const call = await clientOf(era, one.url)
+    const call = await openClient(era, one.url)
     for (const query of ['say it again', 'takes its time', 'a large text', 'fails as tools do', 'progress'])
       assert.equal(await call(one.url, 'find_tool', { query }), await call(two.url, 'find_tool', { query }), query)
     for (const [finding, calling] of [
@@ -80,7 +80,7 @@ for (const era of eras)
       assert.equal([...found].sort(), ['new_echo', 'old_echo'])
       for (const name of found) {
         const result = await call(calling.url, 'call_tool', { name, arguments: { message: 'hello' } })
-        assert.is(textOf(result), `${name.replace('_echo', '')}: hello`)
+        assert.is(readText(result), `${name.replace('_echo', '')}: hello`)
       }
     }
     // A client's session has one session with the backend, whichever replica its calls reach.
@@ -99,9 +99,9 @@ for (const era of eras)
     try {
       for (const backend of ['new', 'old', 'new', 'old']) {
         const found = await client.callTool({ name: 'find_tool', arguments: { query: `${backend} echo` } })
-        assert.match(textOf(found), `"${backend}_echo"`)
-        const given = { name: `${backend}_echo`, arguments: { message: 'hello' } }
-        assert.is(textOf(await client.callTool({ name: 'call_tool', arguments: given })), `${backend}: hello`)
+        assert.match(readText(found), `"${backend}_echo"`)
+        const call = { name: `${backend}_echo`, arguments: { message: 'hello' } }
+        assert.is(readText(await client.callTool({ name: 'call_tool', arguments: call })), `${backend}: hello`)
       }
       for (const port of ports) assert.ok(front.connections(port) >= 3)
     } finally {
@@ -112,35 +112,35 @@ for (const era of eras)
 test('both replicas follow added and removed tools', async () => {
   const config = stage.config({ backends: backends(), optimizer: {} })
   const replicas = await stage.twoReplicas(config)
-  const calls = await Promise.all(eras.map((era) => clientOf(era, replicas[0].url)))
-  const everywhere = async (query: string) =>
+  const calls = await Promise.all(eras.map((era) => openClient(era, replicas[0].url)))
+  const searchEverywhere = async (query: string) =>
     JSON.stringify(
       await Promise.all(
         replicas.flatMap(({ url }) => calls.map(async (call) => (await find(call, url, query)).sort())),
       ),
     )
-  const all = (...names: string[]) => JSON.stringify(new Array(4).fill(names))
-  assert.is(await everywhere('hippopotamus'), all())
+  const expectAll = (...names: string[]) => JSON.stringify(new Array(4).fill(names))
+  assert.is(await searchEverywhere('hippopotamus'), expectAll())
   modern.addTool('wash_hippopotamus')
   await eventually('the tool of the modern backend', async () => {
-    return (await everywhere('hippopotamus')) === all('new_wash_hippopotamus')
+    return (await searchEverywhere('hippopotamus')) === expectAll('new_wash_hippopotamus')
   })
   legacy.addTool('feed_hippopotamus')
-  await eventually('that of the legacy backend', async () => {
-    return (await everywhere('hippopotamus')) === all('new_wash_hippopotamus', 'old_feed_hippopotamus')
+  await eventually('the tool of the legacy backend', async () => {
+    return (await searchEverywhere('hippopotamus')) === expectAll('new_wash_hippopotamus', 'old_feed_hippopotamus')
   })
   for (const { url } of replicas)
     for (const call of calls)
-      assert.is(textOf(await call(url, 'call_tool', { name: 'old_feed_hippopotamus' })), 'feed_hippopotamus')
+      assert.is(readText(await call(url, 'call_tool', { name: 'old_feed_hippopotamus' })), 'feed_hippopotamus')
 
   const left = { ...config, backends: backends().slice(0, 1) }
   for (const replica of replicas) await replica.configure(left)
   await eventually('the legacy backend is gone', async () => {
-    return (await everywhere('hippopotamus')) === all('new_wash_hippopotamus')
+    return (await searchEverywhere('hippopotamus')) === expectAll('new_wash_hippopotamus')
   })
   for (const { url } of replicas)
     for (const call of calls)
-      assert.is(textOf(await call(url, 'call_tool', { name: 'old_feed_hippopotamus' })), NOT_THERE)
+      assert.is(readText(await call(url, 'call_tool', { name: 'old_feed_hippopotamus' })), NOT_THERE)
 })
 
 test('each caller finds and calls their own tools at both replicas, in either order', async () => {
@@ -160,21 +160,21 @@ test('each caller finds and calls their own tools at both replicas, in either or
   const bearer = async (sub: string) => ({ authorization: `Bearer ${await idp.mint({ aud: AUDIENCE, sub })}` })
   for (const era of eras) {
     const [ada, bob, eve] = [
-      await clientOf(era, one.url, await bearer('ada')),
-      await clientOf(era, one.url, await bearer('bob')),
-      await clientOf(era, one.url, await bearer('eve')),
+      await openClient(era, one.url, await bearer('ada')),
+      await openClient(era, one.url, await bearer('bob')),
+      await openClient(era, one.url, await bearer('eve')),
     ]
     for (const { url } of [two, one, two]) {
       assert.equal((await find(ada, url, 'echo')).sort(), ['new_echo', 'old_echo'])
       assert.equal(await find(bob, url, 'echo'), ['old_echo'])
       assert.equal(await find(eve, url, 'echo'), [])
       // The results of another caller's search, at any replica, do not help these.
-      const given = { name: 'new_echo', arguments: { message: 'x' } }
+      const params = { name: 'new_echo', arguments: { message: 'x' } }
       const before = modern.calls('tools/call').length
-      for (const call of [bob, eve]) assert.is(textOf(await call(url, 'call_tool', given)), NOT_THERE)
-      assert.is(modern.calls('tools/call').length, before, 'the backend was not asked')
-      assert.is(textOf(await ada(url, 'call_tool', given)), 'new: x')
-      assert.is(textOf(await bob(url, 'call_tool', { ...given, name: 'old_echo' })), 'old: x')
+      for (const call of [bob, eve]) assert.is(readText(await call(url, 'call_tool', params)), NOT_THERE)
+      assert.is(modern.calls('tools/call').length, before, 'the backend was not called')
+      assert.is(readText(await ada(url, 'call_tool', params)), 'new: x')
+      assert.is(readText(await bob(url, 'call_tool', { ...params, name: 'old_echo' })), 'old: x')
     }
   }
   const session = await openSession(one.url, await bearer('ada'))
@@ -188,7 +188,7 @@ test('each caller finds and calls their own tools at both replicas, in either or
 test('calls by call_tool at both replicas, of clients of both eras, count in the same buckets', async () => {
   const shared = { maxTokens: 3, refillPeriod: '24h' }
   const [one, two] = await twoReplicas({ rateLimiting: { tools: [{ name: 'old_echo', shared }] } })
-  const calls = await Promise.all(eras.map((era) => clientOf(era, one.url)))
+  const calls = await Promise.all(eras.map((era) => openClient(era, one.url)))
   const results = await Promise.all(
     [one, two].flatMap(({ url }) =>
       calls.flatMap((call) => [
@@ -222,15 +222,15 @@ test('a composite tool found at one replica runs at the other, over backends of 
   ] as unknown as TestConfig['compositeTools']
   const [one, two] = await twoReplicas({ compositeTools })
   for (const era of eras) {
-    const call = await clientOf(era, two.url)
+    const call = await openClient(era, two.url)
     assert.equal(await find(call, one.url, 'announcement'), ['say_twice'])
-    assert.is(textOf(await call(two.url, 'call_tool', { name: 'say_twice', arguments: {} })), 'old: new: a')
+    assert.is(readText(await call(two.url, 'call_tool', { name: 'say_twice', arguments: {} })), 'old: new: a')
   }
 })
 
 test('a question of a tool called by call_tool can be answered at the other replica, in both eras', async () => {
   const asking = await startAskingServer({
-    onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
+    onAnswer: (call, answered) => call.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })
   cleanups.push(() => asking.close())
   const [one, two] = await twoReplicas({ backends: [{ name: 'b', url: asking.url }] })
@@ -249,7 +249,7 @@ test('a question of a tool called by call_tool can be answered at the other repl
   const other = { name: 'b_t', arguments: { amount: 10_000 } }
   const refused = await postModern(two.url, 'tools/call', { ...retry, arguments: other })
   assert.match(refused.json.error.message, /other arguments/)
-  assert.is(textOf((await postModern(two.url, 'tools/call', retry)).json.result), 'Hello, Ada!')
+  assert.is(readText((await postModern(two.url, 'tools/call', retry)).json.result), 'Hello, Ada!')
 
   const clientInfo = { name: 'a', version: '1' }
   const params = { protocolVersion: '2025-11-25', capabilities: { elicitation: {} }, clientInfo }
@@ -267,18 +267,18 @@ test('a question of a tool called by call_tool can be answered at the other repl
   await eventually('the question', () => question() !== undefined)
   await post(two.url, JSON.stringify({ jsonrpc: '2.0', id: question()?.id, result: answer }), session)
   await eventually('the answer', () => reader.messages.some(({ id }) => id === 'c'))
-  assert.is(textOf(given(reader.messages.find(({ id }) => id === 'c')).result), 'Hello, Ada!')
+  assert.is(readText(unwrap(reader.messages.find(({ id }) => id === 'c')).result), 'Hello, Ada!')
 })
 
 test('after one replica has ended, the other finds and calls in the same session', async () => {
   const [one, two] = await stage.oneToKill({ backends: backends(), optimizer: {} })
-  const call = await clientOf('legacy', one.url)
+  const call = await openClient('legacy', one.url)
   for (const { url } of [one, two])
     await eventually('its tools', async () => (await find(call, url, 'echo')).length === 2)
   await one.end()
   assert.equal((await find(call, two.url, 'echo')).sort(), ['new_echo', 'old_echo'])
-  const given = { name: 'old_echo', arguments: { message: 'still' } }
-  assert.is(textOf(await call(two.url, 'call_tool', given)), 'old: still')
+  const params = { name: 'old_echo', arguments: { message: 'still' } }
+  assert.is(readText(await call(two.url, 'call_tool', params)), 'old: still')
 })
 
 test('both replicas find the same tools by meaning, and each embeds each text once', async () => {
@@ -288,7 +288,7 @@ test('both replicas find the same tools by meaning, and each embeds each text on
   ])
   cleanups.push(() => service.close())
   const [one, two] = await twoReplicas({ optimizer: { embeddingService: service.url } })
-  const calls = await Promise.all(eras.map((era) => clientOf(era, two.url)))
+  const calls = await Promise.all(eras.map((era) => openClient(era, two.url)))
   for (const [meant, suffix] of [
     ['parrot', 'echo'],
     ['tortoise', 'slow'],
@@ -296,9 +296,9 @@ test('both replicas find the same tools by meaning, and each embeds each text on
     for (const { url } of [one, two])
       for (const call of calls)
         assert.equal((await find(call, url, meant)).slice(0, 2).sort(), [`new_${suffix}`, `old_${suffix}`])
-  const asked = Map.groupBy(service.texts, (text) => text)
-  for (const [text, times] of asked) if (!['parrot', 'tortoise'].includes(text)) assert.is(times.length, 2, text)
-  assert.ok(asked.size > 2)
+  const byText = Map.groupBy(service.texts, (text) => text)
+  for (const [text, times] of byText) if (!['parrot', 'tortoise'].includes(text)) assert.is(times.length, 2, text)
+  assert.ok(byText.size > 2)
 })
 
 test.run()

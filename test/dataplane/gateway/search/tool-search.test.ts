@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
@@ -64,8 +64,8 @@ async function ask(era: Era, url: string, method: string, params: object, header
   if (era === 'modern') return postModern(url, method, { ...params }, headers)
   return post(url, rpc(method, params), await openSession(url, headers))
 }
-const call = (era: Era, url: string, name: string, given: unknown, headers: Headers = {}) =>
-  ask(era, url, 'tools/call', { name, arguments: given }, headers)
+const call = (era: Era, url: string, name: string, args: unknown, headers: Headers = {}) =>
+  ask(era, url, 'tools/call', { name, arguments: args }, headers)
 const find = async (url: string, query: string, more: object = {}, headers: Headers = {}, era: Era = 'modern') => {
   const { json } = await call(era, url, 'find_tool', { query, ...more }, headers)
   assert.not.ok(json.result.isError, JSON.stringify(json))
@@ -89,11 +89,11 @@ for (const client of eras)
       assert.is(first.name, 'b_getWeather')
       assert.equal(first.inputSchema.properties, { city: { type: 'string' } }, 'its whole definition')
       assert.is(found.result.resultType, client === 'modern' ? 'complete' : undefined)
-      const given = { city: 'Bern', n: 1 }
-      const { status, json } = await call(client, url, 'call_tool', { name: 'b_getWeather', arguments: given })
+      const args = { city: 'Bern', n: 1 }
+      const { status, json } = await call(client, url, 'call_tool', { name: 'b_getWeather', arguments: args })
       assert.is(status, 200)
       assert.is(json.id, 1)
-      assert.equal(JSON.parse(json.result.content[0].text), { name: 'getWeather', given })
+      assert.equal(JSON.parse(json.result.content[0].text), { name: 'getWeather', given: args })
       assert.equal(JSON.parse((await call(client, url, 'b_search', {})).json.result.content[0].text).name, 'search')
     })
 
@@ -109,12 +109,12 @@ test('SDK clients of both eras find and call tools of a server on the SDK', asyn
         ['find_tool', 'call_tool'],
       )
       const found = await client.callTool({ name: 'find_tool', arguments: { query: 'echo' } })
-      assert.match(textOf(found), 's_echo')
-      const said = await client.callTool({
+      assert.match(readText(found), 's_echo')
+      const result = await client.callTool({
         name: 'call_tool',
         arguments: { name: 's_echo', arguments: { message: 'hello', text: 'hello' } },
       })
-      assert.match(textOf(said), 'hello')
+      assert.match(readText(result), 'hello')
     } finally {
       await client.close()
     }
@@ -166,12 +166,12 @@ test('queries of any bytes, and arguments of any type, give tools or an error re
   }
   for (const query of ['', ' ', '\0', '\u{1F600}', '\uD800', '))((', 'AND', 'a'.repeat(2000), 'é́́ '.repeat(500)])
     await find(url, query)
-  for (const given of [undefined, null, [], 'x', {}, { query: 7 }, { query: 'x'.repeat(2001) }])
-    assert.is((await call('modern', url, 'find_tool', given)).json.result.isError, true, JSON.stringify(given))
+  for (const args of [undefined, null, [], 'x', {}, { query: 7 }, { query: 'x'.repeat(2001) }])
+    assert.is((await call('modern', url, 'find_tool', args)).json.result.isError, true, JSON.stringify(args))
   for (const limit of [0, -1, 1.5, '3', null, 'Infinity'])
     assert.is((await call('modern', url, 'find_tool', { query: 'x', limit })).json.result?.isError, true, `${limit}`)
-  for (const given of [undefined, null, [], {}, { name: 7 }, { name: 'b_search', arguments: [] }])
-    assert.is((await call('modern', url, 'call_tool', given)).json.result.isError, true, JSON.stringify(given))
+  for (const args of [undefined, null, [], {}, { name: 7 }, { name: 'b_search', arguments: [] }])
+    assert.is((await call('modern', url, 'call_tool', args)).json.result.isError, true, JSON.stringify(args))
 })
 
 test('calling an unknown tool, or a search tool, by call_tool is an error result', async () => {
@@ -221,9 +221,9 @@ test('a call counts under the name of the tool that is called', async () => {
   const { url } = await start({
     rateLimiting: { tools: [{ name: 'b_search', shared: { maxTokens: 1, refillPeriod: '1h' } }] },
   })
-  const made = () => call('modern', url, 'call_tool', { name: 'b_search' })
-  assert.not.ok((await made()).json.result.isError)
-  assert.ok((await made()).json.result.structuredContent.retryAfterSeconds > 1000)
+  const callSearch = () => call('modern', url, 'call_tool', { name: 'b_search' })
+  assert.not.ok((await callSearch()).json.result.isError)
+  assert.ok((await callSearch()).json.result.structuredContent.retryAfterSeconds > 1000)
   assert.not.ok((await call('modern', url, 'call_tool', { name: 'b_x17' })).json.result.isError)
 })
 
@@ -234,10 +234,10 @@ test('a search counts as a call, in the overall rate limit and in its own', asyn
     { tools: [{ name: 'find_tool', shared: { maxTokens: 2, refillPeriod: '1h' } }] },
   ]) {
     const { url } = await start({ rateLimiting })
-    const made = async (era: (typeof eras)[number]) =>
+    const callIn = async (era: (typeof eras)[number]) =>
       (await call(era, url, 'find_tool', { query: 'weather' })).json.result
-    for (const era of eras) assert.not.ok((await made(era)).isError)
-    for (const era of eras) assert.ok((await made(era)).structuredContent.retryAfterSeconds > 1000, era)
+    for (const era of eras) assert.not.ok((await callIn(era)).isError)
+    for (const era of eras) assert.ok((await callIn(era)).structuredContent.retryAfterSeconds > 1000, era)
     const isLimited = !('tools' in rateLimiting)
     const { result } = (await call('modern', url, 'call_tool', { name: 'b_x17' })).json
     assert.is(result.isError === true, isLimited)
@@ -260,11 +260,12 @@ test('a composite tool can be found and called, and each call of its steps count
     rateLimiting: { tools: [{ name: 'b_send_mail', shared: { maxTokens: 1, refillPeriod: '1h' } }] },
   })
   for (const era of eras) assert.is((await find(url, 'postcard', {}, {}, era))[0], 'tell_weather')
-  const made = async () => (await call('modern', url, 'call_tool', { name: 'tell_weather', arguments: {} })).json.result
+  const callWeather = async () =>
+    (await call('modern', url, 'call_tool', { name: 'tell_weather', arguments: {} })).json.result
   const before = backend('modern').calls('tools/call').length
-  assert.not.ok((await made()).isError)
+  assert.not.ok((await callWeather()).isError)
   assert.is(backend('modern').calls('tools/call').length - before, 2)
-  const limited = await made()
+  const limited = await callWeather()
   assert.is(limited.isError, true)
   assert.match(limited.content[0].text, 'send')
   assert.is(backend('modern').calls('tools/call').length - before, 3, 'the second postcard is not sent')
@@ -293,7 +294,7 @@ test('all tools are listed again when the search is removed from the configurati
 
 test('a tool that asks its modern client continues with the answer', async () => {
   const asking: AskingServer = await startAskingServer({
-    onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
+    onAnswer: (call, answered) => call.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })
   cleanups.push(() => asking.close())
   const { url } = await start({ backends: [{ name: 'b', url: asking.url }] })
@@ -311,7 +312,7 @@ test('a tool that asks its modern client continues with the answer', async () =>
   assert.is(again.json.result.content[0].text, 'Hello, Ada!')
 })
 
-test('a tool’s progress reaches the client that asked for it', async () => {
+test('a tool’s progress reaches the client that requested it', async () => {
   const server = await startRawServer({
     era: 'modern',
     tools: [tool('slow', 'Takes its time.')],

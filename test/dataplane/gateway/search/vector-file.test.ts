@@ -10,10 +10,10 @@ import { eventually } from '../../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../../support/folder.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { given } from '../../../support/given.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type EmbeddingService, startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const MIB = 1024 * 1024
 const TOOLS = ['getWeather', 'send_mail', 'search'].map((name) => JSON.stringify({ name, inputSchema: {} }))
@@ -39,7 +39,7 @@ test.after(() => backend.close())
  * Starts a gateway for one search; returns the texts, besides the query, that it sent to the service. All share one
  * folder.
  */
-async function searched(model = 'm') {
+async function startAndSearch(model = 'm') {
   const optimizer: TestConfig['optimizer'] = { embeddingService: service.url, embeddingModel: model }
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], optimizer }, async (directory) =>
     symlinkSync(folder.path, join(directory, 'state')),
@@ -50,8 +50,8 @@ async function searched(model = 'm') {
     const params = { name: 'find_tool', arguments: { query: 'umbrella' } }
     const { json } = await postModern(gateway.url, 'tools/call', params)
     assert.is(json.result.structuredContent.tools[0].name, 'b_getWeather')
-    const { kept } = given((await gateway.status()).toolSearch?.embeddings)
-    return { asked: service.texts.length - 1, kept }
+    const { kept } = unwrap((await gateway.status()).toolSearch?.embeddings)
+    return { embedded: service.texts.length - 1, kept }
   } finally {
     await gateway.close()
   }
@@ -59,17 +59,17 @@ async function searched(model = 'm') {
 const vectorsFile = () => join(folder.path, 'embeddings.sqlite')
 
 test('a restarted gateway computes vectors only for a model without stored ones', async () => {
-  assert.equal(await searched(), { asked: 3, kept: 'disk' })
-  assert.equal(await searched(), { asked: 0, kept: 'disk' })
-  assert.equal(await searched('other'), { asked: 3, kept: 'disk' })
-  assert.equal(await searched(), { asked: 0, kept: 'disk' })
+  assert.equal(await startAndSearch(), { embedded: 3, kept: 'disk' })
+  assert.equal(await startAndSearch(), { embedded: 0, kept: 'disk' })
+  assert.equal(await startAndSearch('other'), { embedded: 3, kept: 'disk' })
+  assert.equal(await startAndSearch(), { embedded: 0, kept: 'disk' })
   service.more = 3
-  assert.equal(await searched(), { asked: 3, kept: 'disk' }, 'its vectors are longer now')
+  assert.equal(await startAndSearch(), { embedded: 3, kept: 'disk' }, 'its vectors are longer now')
   assert.not.match(readFileSync(vectorsFile(), 'latin1'), /umbrella|send/, 'no texts')
 })
 
 test('a broken file is replaced', async () => {
-  await searched()
+  await startAndSearch()
   const whole = readFileSync(vectorsFile())
   const other = (script: string) => {
     const { status, stderr } = spawnSync(process.execPath, [
@@ -90,19 +90,19 @@ test('a broken file is replaced', async () => {
   }
   for (const [what, makeSo] of Object.entries(breaks)) {
     makeSo()
-    assert.is((await searched()).asked, 3, what)
-    assert.equal(await searched(), { asked: 0, kept: 'disk' }, what)
+    assert.is((await startAndSearch()).embedded, 3, what)
+    assert.equal(await startAndSearch(), { embedded: 0, kept: 'disk' }, what)
   }
 })
 
 test('if the file can’t be written, vectors are kept in memory', async () => {
   mkdirSync(vectorsFile())
-  assert.equal(await searched(), { asked: 3, kept: 'memory' })
-  assert.equal(await searched(), { asked: 3, kept: 'memory' })
+  assert.equal(await startAndSearch(), { embedded: 3, kept: 'memory' })
+  assert.equal(await startAndSearch(), { embedded: 3, kept: 'memory' })
 })
 
-test('a file stays within its limit and keeps what was written last', () => {
-  const { log, lines } = keptLog()
+test('a file stays within its limit and keeps the latest entries', () => {
+  const { log, lines } = recordLog()
   const file = new VectorFile(folder.path, log, 2 * MIB)
   const unit = Float32Array.from({ length: 1024 }, () => 1 / 32)
   for (let batch = 0; batch < 100; batch++) {
@@ -117,7 +117,7 @@ test('a file stays within its limit and keeps what was written last', () => {
 })
 
 test('two processes can use one file', () => {
-  const { log } = keptLog()
+  const { log } = recordLog()
   const unit = Float32Array.of(1)
   const [one, other] = [new VectorFile(folder.path, log), new VectorFile(folder.path, log)]
   for (let key = 0; key < 50; key++) (key % 2 === 0 ? one : other).add([[`${key}`, unit]])

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { textOf } from '../../../support/gateway/clients.ts'
+import { readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
@@ -15,10 +15,10 @@ const { cleanups } = replicas
 
 const LATE: ReadonlySet<unknown> = new Set(['tools/list', 'tools/call', 'resources/read', 'prompts/get'])
 
-const resultOf = ({ message: { method, params } }: RawRequest): string => {
+const buildResult = ({ message: { method, params } }: RawRequest): string => {
   if (method === 'tools/list') return `{"tools":[${tool('t')}]}`
-  const given = params?.['arguments'] as { text?: string; bytes?: number } | undefined
-  const text = JSON.stringify((given?.text ?? '').padEnd(given?.bytes ?? 0, 'x'))
+  const args = params?.['arguments'] as { text?: string; bytes?: number } | undefined
+  const text = JSON.stringify((args?.text ?? '').padEnd(args?.bytes ?? 0, 'x'))
   return `{"content":[{"type":"text","text":${text}}]}`
 }
 
@@ -30,7 +30,7 @@ async function startLate({ isFirst = false } = {}) {
   let holds = false
   const streams = new Map<unknown, ServerResponse>()
   const waiting = new Map<unknown, string[]>()
-  const say = (session: unknown, text: string) => {
+  const sendOn = (session: unknown, text: string) => {
     const stream = streams.get(session)
     if (stream === undefined || holds) waiting.set(session, [...(waiting.get(session) ?? []), text])
     else stream.write(text)
@@ -58,33 +58,33 @@ async function startLate({ isFirst = false } = {}) {
         return true
       }
       if (!LATE.has(request.message.method)) return false
-      const text = `data: ${answer(request, resultOf(request))}\n\n`
+      const text = `data: ${answer(request, buildResult(request))}\n\n`
       if (isFirst) {
-        say(session, text)
+        sendOn(session, text)
         setTimeout(() => res.writeHead(202).end(), 50)
       } else {
         res.writeHead(202).end()
-        say(session, text)
+        sendOn(session, text)
       }
       return true
     },
   })
   cleanups.push(() => backend.close())
-  const proceed = () => {
+  const releaseAll = () => {
     holds = false
     for (const session of streams.keys()) give(session)
   }
   const hold = () => {
     holds = true
   }
-  return { streams, hold, proceed }
+  return { streams, hold, proceed: releaseAll }
 }
 
 const proxies = () => replicas.twoReplicas({ role: 'proxy' })
 let lastId = 0
 const call = (args: object) => rpc('tools/call', { name: 't', arguments: args }, ++lastId)
-const said = async (url: string, args: object, session: Record<string, string>) =>
-  textOf((await post(url, call(args), session)).json.result)
+const callEcho = async (url: string, args: object, session: Record<string, string>) =>
+  readText((await post(url, call(args), session)).json.result)
 
 async function listen(url: string, session: Record<string, string>): Promise<void> {
   const reader = await EventReader.listen(url, session)
@@ -100,9 +100,9 @@ for (const isFirst of [false, true])
     const [one, two] = await proxies()
     const session = await openSession(one.url)
     await listen(one.url, session)
-    assert.is(await said(one.url, { text: 'a' }, session), 'a')
+    assert.is(await callEcho(one.url, { text: 'a' }, session), 'a')
     const before = [...streams.values()]
-    assert.equal(await Promise.all(texts.map((text) => said(two.url, { text }, session))), texts)
+    assert.equal(await Promise.all(texts.map((text) => callEcho(two.url, { text }, session))), texts)
     const { result } = (await post(two.url, rpc('tools/list', {}, 'own'), session)).json
     assert.equal(
       result['tools']?.map(({ name }) => name),
@@ -116,27 +116,27 @@ test('if the client does not listen, its replicas share the stream on which answ
   const [one, two] = await proxies()
   const session = await openSession(one.url)
   for (const round of [1, 2, 3])
-    for (const { url } of [one, two]) assert.is(await said(url, { text: `${round}` }, session), `${round}`)
+    for (const { url } of [one, two]) assert.is(await callEcho(url, { text: `${round}` }, session), `${round}`)
   // A session in which both calls begin at once.
   const other = await openSession(two.url)
-  const given = texts.map((text, at) => said(at % 2 === 0 ? one.url : two.url, { text }, other))
-  assert.equal(await Promise.all(given), texts)
+  const answers = texts.map((text, at) => callEcho(at % 2 === 0 ? one.url : two.url, { text }, other))
+  assert.equal(await Promise.all(answers), texts)
 })
 
 test('a client that begins to listen moves the stream and the calls that wait on it', async () => {
   const late = await startLate()
   const [one, two] = await proxies()
   const session = await openSession(one.url)
-  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  assert.is(await callEcho(one.url, { text: 'a' }, session), 'a')
   late.hold()
-  const held = said(one.url, { text: 'held' }, session)
+  const pending = callEcho(one.url, { text: 'held' }, session)
   await eventually('the call', () => backend.calls('tools/call').length === 2)
   const before = [...late.streams.values()]
   await listen(two.url, session)
   await eventually('another stream', () => [...late.streams.values()].some((stream) => !before.includes(stream)))
   late.proceed()
-  assert.is(await held, 'held')
-  for (const { url } of [one, two]) assert.is(await said(url, { text: 'b' }, session), 'b')
+  assert.is(await pending, 'held')
+  for (const { url } of [one, two]) assert.is(await callEcho(url, { text: 'b' }, session), 'b')
 })
 
 test('a client that reopens its stream loses no answer', async () => {
@@ -144,34 +144,34 @@ test('a client that reopens its stream loses no answer', async () => {
   const [one] = await proxies()
   const session = await openSession(one.url)
   await listen(one.url, session)
-  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  assert.is(await callEcho(one.url, { text: 'a' }, session), 'a')
   late.hold()
-  const held = said(one.url, { text: 'held' }, session)
+  const pending = callEcho(one.url, { text: 'held' }, session)
   await eventually('the call', () => backend.calls('tools/call').length === 2)
   const before = [...late.streams.values()]
   await listen(one.url, session)
   assert.equal([...late.streams.values()], before)
   late.proceed()
-  assert.is(await held, 'held')
+  assert.is(await pending, 'held')
 })
 
 test('a large answer passes between replicas', async () => {
   await startLate()
   const [one, two] = await proxies()
   const session = await openSession(one.url)
-  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  assert.is(await callEcho(one.url, { text: 'a' }, session), 'a')
   for (const bytes of [70_000, 1_500_000, 6_000_000])
-    assert.is((await said(two.url, { bytes }, session))?.length, bytes)
+    assert.is((await callEcho(two.url, { bytes }, session))?.length, bytes)
 })
 
 test('an answer for the stream of a killed replica arrives on the next stream', async () => {
   const late = await startLate()
   const [one, two] = await replicas.oneToKill({ role: 'proxy' })
   const session = await openSession(one.url)
-  assert.is(await said(one.url, { text: 'a' }, session), 'a')
+  assert.is(await callEcho(one.url, { text: 'a' }, session), 'a')
   const stream = [...late.streams.values()].at(-1) as ServerResponse
   late.hold()
-  const held = said(two.url, { text: 'held' }, session)
+  const pending = callEcho(two.url, { text: 'held' }, session)
   await eventually('the call', () => backend.calls('tools/call').length === 2)
   await one.end('SIGKILL')
   await eventually('another stream', () => {
@@ -179,8 +179,8 @@ test('an answer for the stream of a killed replica arrives on the next stream', 
     return last !== undefined && last !== stream && stream.closed
   })
   late.proceed()
-  assert.is(await held, 'held')
-  assert.is(await said(two.url, { text: 'b' }, session), 'b')
+  assert.is(await pending, 'held')
+  assert.is(await callEcho(two.url, { text: 'b' }, session), 'b')
 })
 
 test.run()

@@ -6,11 +6,11 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import { startSseServer } from '../../../support/servers/sse-server.ts'
 
 interface UnlockingServer {
@@ -26,7 +26,7 @@ interface UnlockingServer {
 async function startUnlockingServer(): Promise<UnlockingServer> {
   const sessions = new Map<unknown, StreamableHTTPServerTransport>()
   const server = createServer(
-    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+    endFileOnError(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = chunks.length === 0 ? undefined : JSON.parse(Buffer.concat(chunks).toString())
@@ -64,10 +64,10 @@ async function startUnlockingServer(): Promise<UnlockingServer> {
 
 function serverOfSession(): McpServer {
   const server = new McpServer({ name: 'unlocking', version: '1' })
-  const said = (text: string) => ({ content: [{ type: 'text' as const, text }] })
+  const textResult = (text: string) => ({ content: [{ type: 'text' as const, text }] })
   server.registerTool('unlock', { description: 'Shows another tool' }, async () => {
-    server.registerTool('secret', { annotations: { destructiveHint: true } }, async () => said('the secret'))
-    return said('unlocked')
+    server.registerTool('secret', { annotations: { destructiveHint: true } }, async () => textResult('the secret'))
+    return textResult('unlocked')
   })
   return server
 }
@@ -93,8 +93,8 @@ for (const [name, open] of Object.entries(clients))
     const { client } = await open(proxy.url)
     const { client: other } = await open(proxy.url)
     try {
-      let told = 0
-      const onChange = async () => void told++
+      let notices = 0
+      const onChange = async () => void notices++
       if (name === 'SDK 1') {
         const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
         ;(client as Awaited<ReturnType<typeof connectV1>>['client']).setNotificationHandler(
@@ -110,8 +110,8 @@ for (const [name, open] of Object.entries(clients))
       assert.equal(await names(client), ['unlock'])
       await client.callTool({ name: 'unlock', arguments: {} })
       assert.equal(await names(client), ['unlock', 'secret'])
-      assert.is(textOf(await client.callTool({ name: 'secret', arguments: {} })), 'the secret')
-      await eventually('the session is told', () => told > 0)
+      assert.is(readText(await client.callTool({ name: 'secret', arguments: {} })), 'the secret')
+      await eventually('the session is notified', () => notices > 0)
       assert.equal(await names(other), ['unlock'])
     } finally {
       await Promise.all([client.close(), other.close()])
@@ -132,12 +132,12 @@ test('a gateway lists the common tools, and lets a session call its own', async 
     ['u_unlock'],
   )
   const stranger = await openSession(gateway.url)
-  const asked = await post(gateway.url, rpc('tools/call', { name: 'u_secret', arguments: {} }), stranger)
-  assert.is(asked.json.error?.code, -32602)
+  const answer = await post(gateway.url, rpc('tools/call', { name: 'u_secret', arguments: {} }), stranger)
+  assert.is(answer.json.error?.code, -32602)
 })
 
 test('filters and renames apply to a session’s own tools', async () => {
-  for (const [more, shown] of [
+  for (const [more, expected] of [
     [{ workload: 'u', filter: ['unlock'] }, undefined],
     [{ workload: 'u', overrides: { secret: { name: 'hidden' } } }, 'hidden'],
   ] satisfies readonly (readonly [object, string | undefined])[]) {
@@ -153,9 +153,9 @@ test('filters and renames apply to a session’s own tools', async () => {
       assert.is((await call('secret')).json.error?.code, -32602)
       const { text } = await post(shaped.url, rpc('tools/list'), session)
       assert.not.match(text, '"secret"')
-      if (shown === undefined) continue
-      assert.match(text, `"name":"${shown}"`)
-      assert.match((await call(shown)).text, 'the secret')
+      if (expected === undefined) continue
+      assert.match(text, `"name":"${expected}"`)
+      assert.match((await call(expected)).text, 'the secret')
     } finally {
       await shaped.close()
     }
@@ -205,7 +205,7 @@ test('sessions have their own tools over HTTP+SSE too', async () => {
     assert.not((await names()).includes('grown'))
     await client.callTool({ name: 'grow', arguments: {} })
     assert.ok((await names()).includes('grown'))
-    assert.is(textOf(await client.callTool({ name: 'grown', arguments: {} })), 'grown')
+    assert.is(readText(await client.callTool({ name: 'grown', arguments: {} })), 'grown')
     await client.close()
     const session = await openSession(oldGateway.url)
     const call = (name: string) => post(oldGateway.url, rpc('tools/call', { name, arguments: {} }), session)

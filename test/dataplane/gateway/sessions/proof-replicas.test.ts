@@ -31,7 +31,7 @@ test.after(async () => {
   await provider.close()
 })
 
-const reading = (dpop: object): Partial<TestConfig> =>
+const configWithProofs = (dpop: object): Partial<TestConfig> =>
   ({
     resourceUrl: RESOURCE,
     incomingAuth: { type: 'oidc', oidc: { issuer: provider.issuer, audience: 'us', allowPrivateIP: true }, dpop },
@@ -39,11 +39,11 @@ const reading = (dpop: object): Partial<TestConfig> =>
 
 const list = modern('tools/list')
 const send = (url: string, headers: Record<string, string>) => post(url, list.body, { ...list.headers, ...headers })
-const bound = () => provider.mint({ aud: 'us', cnf: { jkt: key.jkt } })
+const mintBound = () => provider.mint({ aud: 'us', cnf: { jkt: key.jkt } })
 
 test('a proof works once at two replicas, also if it is sent fifty times at once', async () => {
-  const [one, two] = await stage.twoReplicas(reading({}))
-  const token = await bound()
+  const [one, two] = await stage.twoReplicas(configWithProofs({}))
+  const token = await mintBound()
   const proof = await key.headers('POST', RESOURCE, token)
   assert.is((await send(one.url, proof)).status, 200)
   assert.is((await send(two.url, proof)).status, 401)
@@ -56,19 +56,19 @@ test('a proof works once at two replicas, also if it is sent fifty times at once
 })
 
 test('with replays known per replica, the other replica accepts a proof once more', async () => {
-  const [one, two] = await stage.twoReplicas(reading({ replay: 'replica' }))
-  const proof = await key.headers('POST', RESOURCE, await bound())
+  const [one, two] = await stage.twoReplicas(configWithProofs({ replay: 'replica' }))
+  const proof = await key.headers('POST', RESOURCE, await mintBound())
   for (const status of [200, 401]) assert.is((await send(one.url, proof)).status, status)
   assert.is((await send(two.url, proof)).status, 200)
 })
 
 test('the nonce of one replica works at the other, also after the first one was killed', async () => {
-  const [one, two] = await stage.oneToKill(reading({ nonce: 'required' }))
+  const [one, two] = await stage.oneToKill(configWithProofs({ nonce: 'required' }))
   await eventually('both are ready', async () => (await fetch(`${two.adminUrl}/readyz`)).ok)
-  const token = await bound()
-  const asked = await send(one.url, await key.headers('POST', RESOURCE, token))
-  assert.match(asked.headers.get('www-authenticate') ?? '', /use_dpop_nonce/)
-  const nonce = asked.headers.get('dpop-nonce')
+  const token = await mintBound()
+  const challenged = await send(one.url, await key.headers('POST', RESOURCE, token))
+  assert.match(challenged.headers.get('www-authenticate') ?? '', /use_dpop_nonce/)
+  const nonce = challenged.headers.get('dpop-nonce')
   assert.is((await send(two.url, await key.headers('POST', RESOURCE, token, { claims: { nonce } }))).status, 200)
   await one.end()
   assert.is((await send(two.url, await key.headers('POST', RESOURCE, token, { claims: { nonce } }))).status, 200)
@@ -78,11 +78,11 @@ test('while Redis is down requests with a proof get 503', async () => {
   const redis = await startRedis()
   const gateway = await startGateway({
     backends: [{ name: 'b', url: backend.url }],
-    ...reading({}),
+    ...configWithProofs({}),
     sessionStorage: { redis: { addresses: [redis.address], dialTimeout: '1s', readTimeout: '1s', writeTimeout: '1s' } },
   })
   stage.cleanups.push(() => gateway.close())
-  const token = await bound()
+  const token = await mintBound()
   assert.is((await send(gateway.url, await key.headers('POST', RESOURCE, token))).status, 200)
   await redis.stop()
   assert.is((await send(gateway.url, await key.headers('POST', RESOURCE, token))).status, 503)
@@ -93,7 +93,7 @@ test('the Redis of the authorization server is enough', async () => {
   const config = {
     name: 'by-auth-server',
     backends: [{ name: 'b', url: backend.url }],
-    ...reading({ replay: 'shared', nonce: 'required' }),
+    ...configWithProofs({ replay: 'shared', nonce: 'required' }),
   } as TestConfig
   const oidc = { issuer, audience: 'us' }
   const own: TestConfig = {
@@ -127,8 +127,8 @@ test('the Redis of the authorization server is enough', async () => {
     .setAudience('us')
     .setExpirationTime('5m')
     .sign(privateKey)
-  const asked = await send(one.url, await key.headers('POST', RESOURCE, token))
-  const nonce = asked.headers.get('dpop-nonce')
+  const challenged = await send(one.url, await key.headers('POST', RESOURCE, token))
+  const nonce = challenged.headers.get('dpop-nonce')
   const proof = await key.headers('POST', RESOURCE, token, { claims: { nonce } })
   assert.is((await send(two.url, proof)).status, 200)
   assert.is((await send(one.url, proof)).status, 401)
@@ -140,12 +140,12 @@ test('a configuration that shares replays among replicas without Redis is refuse
     namespace: 'x',
     role: 'gateway',
     backends: [],
-    ...reading({ replay: 'shared' }),
+    ...configWithProofs({ replay: 'shared' }),
   })
   await assertRejects(() => readGateway(text, 'gateway.yaml'), /\/incomingAuth\/dpop\/replay: shared needs Redis/)
   const anonymous = JSON.stringify({ ...JSON.parse(text), incomingAuth: { type: 'anonymous', dpop: {} } })
   await assertRejects(() => readGateway(anonymous, 'gateway.yaml'), /\/incomingAuth\/dpop: must be left out/)
-  const old = JSON.stringify({ ...JSON.parse(text), ...reading({ maxAge: '5m1s' }) })
+  const old = JSON.stringify({ ...JSON.parse(text), ...configWithProofs({ maxAge: '5m1s' }) })
   await assertRejects(() => readGateway(old, 'gateway.yaml'), /\/incomingAuth\/dpop\/maxAge: must be from 10s to 300s/)
 })
 

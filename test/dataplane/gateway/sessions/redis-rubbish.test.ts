@@ -6,8 +6,8 @@ import { connectRedis, type RedisClient } from '../../../../dataplane/storage/re
 import { eventually } from '../../../support/eventually.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { buildVariants, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 const SECRET = 's3cr3t-in-a-query'
@@ -16,7 +16,7 @@ let redis: RedisClient
 const stage = new RedisStage(test, () => `${backend.url}?key=${SECRET}`)
 test.before(async () => {
   backend = await startMcpServer({ name: 'b', mode: 'sessions' })
-  redis = connectRedis({ mode: 'standalone', addresses: [stage.redis.address] }, keptLog().log)
+  redis = connectRedis({ mode: 'standalone', addresses: [stage.redis.address] }, recordLog().log)
 })
 test.after(async () => {
   redis.disconnect()
@@ -29,8 +29,8 @@ test('rubbish in a session in Redis affects that session alone', async () => {
   const [one, two] = await stage.twoReplicas()
   const [opening, ...more] = [await openSession(one.url), await openSession(one.url)]
   assert.is((await post(one.url, echo, opening)).status, 200)
-  const keyOf = async (id: string) => (await redis.keys(`*session:${id}`))[0] as string
-  const key = await keyOf(opening?.['mcp-session-id'] as string)
+  const findKey = async (id: string) => (await redis.keys(`*session:${id}`))[0] as string
+  const key = await findKey(opening?.['mcp-session-id'] as string)
   const good = await redis.hgetall(key)
   assert.ok(Object.keys(good).length >= 4, 'its notes are among its fields')
   assert.not.match(JSON.stringify(good), SECRET)
@@ -41,7 +41,7 @@ test('rubbish in a session in Redis affects that session alone', async () => {
     '',
     '{',
     '\u0000',
-    ...variantsOf(JSON.parse(backendSession)).map(({ text }) => text),
+    ...buildVariants(JSON.parse(backendSession)).map(({ text }) => text),
   ]
   let count = 0
   await Promise.all(
@@ -83,7 +83,7 @@ test('rubbish on the channels of replicas is ignored', async () => {
     return channels.length === 3
   })
   const own = JSON.parse(JSON.stringify(MESSAGES).replaceAll('"s"', JSON.stringify(id))) as object[]
-  const texts = [...WRONG_VALUES, ...own.flatMap((message) => variantsOf(message).map(({ text }) => text))]
+  const texts = [...WRONG_VALUES, ...own.flatMap((message) => buildVariants(message).map(({ text }) => text))]
   for (const text of texts) await Promise.all(channels.map((channel) => redis.publish(channel, `["stranger",${text}]`)))
   for (const { url } of [one, two])
     await eventually('it is served', async () => (await post(url, echo, session)).status === 200)
@@ -94,15 +94,15 @@ test('rubbish on the channels of replicas is ignored', async () => {
   )
 })
 
-const relayed = (item: object) => ({ kind: 'relayed', relay: 'r', seq: 1, items: [item] }) as never
+const buildRelayed = (item: object) => ({ kind: 'relayed', relay: 'r', seq: 1, items: [item] }) as never
 
 test('messages of replicas are recognised, and similar ones are refused', () => {
   for (const message of MESSAGES) assert.ok(isBusMessage(message as never), JSON.stringify(message))
   const unlike: readonly (Partial<BusMessage> & Record<string, unknown>)[] = [
-    relayed({ what: 'answer', status: 99, text: '' }),
-    relayed({ what: 'answer', status: 200 }),
-    relayed({ what: 'toString' }),
-    relayed({ what: 'event' }),
+    buildRelayed({ what: 'answer', status: 99, text: '' }),
+    buildRelayed({ what: 'answer', status: 200 }),
+    buildRelayed({ what: 'toString' }),
+    buildRelayed({ what: 'event' }),
     { kind: 'relayed', relay: 'r', seq: 1, items: [null] } as never,
     { kind: 'relayed', relay: 'r', items: [] } as never,
     { kind: 'awaits', relay: 'r', from: 'x', received: 1 } as never,

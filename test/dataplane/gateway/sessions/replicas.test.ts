@@ -8,20 +8,20 @@ import type { Session } from '../../../../dataplane/gateway/sessions/session.ts'
 import { Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
 import { openSessionStorage } from '../../../../dataplane/gateway/sessions/store/storage.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { startCutProxy } from '../../../support/network/cut-proxy.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
 
 /** Short timeouts for Redis: some tests take it away. */
-const impatient = (address: string): TestConfig['sessionStorage'] => ({
+const buildImpatient = (address: string): TestConfig['sessionStorage'] => ({
   redis: { addresses: [address], dialTimeout: '2s', readTimeout: '2s', writeTimeout: '2s' },
 })
 
@@ -46,9 +46,9 @@ const backendSessions = () => new Set(backend.calls('tools/call').map(({ headers
 test('a session opened at one replica works at the other, in the same session with the backend', async () => {
   const [one, two] = await twoReplicas()
   const session = await openSession(one.url)
-  assert.is(textOf((await post(one.url, echo('1'), session)).json.result), 'b: 1')
-  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
-  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(readText((await post(one.url, echo('1'), session)).json.result), 'b: 1')
+  assert.is(readText((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.is(readText((await post(one.url, echo('3'), session)).json.result), 'b: 3')
   assert.is(backendSessions().size, 1)
   assert.is(backend.calls('initialize').length, 1)
   assert.equal([(await one.status()).sessions, (await two.status()).sessions], [1, 1])
@@ -88,7 +88,10 @@ test('DELETE at a replica that never saw the session ends it everywhere, at the 
   const [id] = backendSessions()
   backend.seen.length = 0
   assert.is((await fetch(two.url, { method: 'DELETE', headers: session })).status, 204)
-  await eventually('the first to know', async () => (await post(one.url, rpc('ping'), session)).status === 404)
+  await eventually(
+    'the first one to see the end',
+    async () => (await post(one.url, rpc('ping'), session)).status === 404,
+  )
   assert.is((await post(two.url, rpc('ping'), session)).status, 404)
   await eventually('the backend’s session to end', () =>
     backend.seen.some(({ method, headers }) => method === 'DELETE' && headers['mcp-session-id'] === id),
@@ -102,7 +105,7 @@ test('two first calls that race on two replicas settle on one session with the b
     backend.seen.length = 0
     const answers = await Promise.all([post(one.url, echo('1'), session), post(two.url, echo('2'), session)])
     assert.equal(
-      answers.map(({ json }) => textOf(json.result)),
+      answers.map(({ json }) => readText(json.result)),
       ['b: 1', 'b: 2'],
     )
     await Promise.all([post(one.url, echo('3'), session), post(two.url, echo('4'), session)])
@@ -117,10 +120,10 @@ test('a backend that lost the session is initialized again once, whichever repli
   await post(two.url, echo('2'), session)
   backend.forget()
   backend.seen.length = 0
-  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
-  assert.is(textOf((await post(two.url, echo('4'), session)).json.result), 'b: 4')
+  assert.is(readText((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(readText((await post(two.url, echo('4'), session)).json.result), 'b: 4')
   const alive = backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id']
-  assert.is(textOf((await post(one.url, echo('5'), session)).json.result), 'b: 5')
+  assert.is(readText((await post(one.url, echo('5'), session)).json.result), 'b: 5')
   assert.is(backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id'], alive)
 })
 
@@ -141,7 +144,7 @@ test('a session belongs to its owner on every replica, with any of the owner’s
 
 test('while Redis is down sessions get 503 at once, the modern era works, and both recover', async () => {
   const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
-  const gateway = await startGateway(stage.config({ sessionStorage: impatient(`127.0.0.1:${proxy.port}`) }))
+  const gateway = await startGateway(stage.config({ sessionStorage: buildImpatient(`127.0.0.1:${proxy.port}`) }))
   cleanups.push(
     () => gateway.close(),
     () => proxy.close(),
@@ -151,15 +154,15 @@ test('while Redis is down sessions get 503 at once, the modern era works, and bo
   const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
   for (const failure of ['refuse', 'freeze'] as const) {
     proxy[failure]()
-    await eventually('503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503)
+    await eventually('answer 503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503)
     const refused = await post(gateway.url, initialize)
     assert.is(refused.status, 503)
     assert.is(refused.headers.get('retry-after'), '1')
     assert.not.match(refused.text, /127\.0\.0\.1|redis/i)
     const { json } = await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'x' } })
-    assert.is(textOf(json.result), 'b: x')
+    assert.is(readText(json.result), 'b: x')
     proxy.thaw()
-    await eventually('200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200)
+    await eventually('answer 200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200)
   }
 })
 
@@ -225,12 +228,12 @@ test('a replica that stops leaves its sessions, here and at the backends, to the
   const [id] = backendSessions()
   await one.close()
   backend.seen.length = 0
-  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.is(readText((await post(two.url, echo('2'), session)).json.result), 'b: 2')
   assert.equal([...backendSessions()], [id])
 })
 
 /** Returns the sessions of one replica without a gateway around them. */
-function replicaOf(name: string): Sessions {
+function createReplica(name: string): Sessions {
   const config = {
     name,
     namespace: 'x',
@@ -240,8 +243,8 @@ function replicaOf(name: string): Sessions {
   } as const
   const sessions: Sessions = new Sessions({
     relays: new Relays(() => {}),
-    storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
-    backendNamed: () => undefined,
+    storage: openSessionStorage({ ...config, name }, '.', recordLog().log),
+    findBackend: () => undefined,
     onServerMessage: () => {},
     onEnded: () => {},
     onFault(error) {
@@ -264,64 +267,66 @@ const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}'
 
 /** Starts a client that listens at one replica and answers at another. */
 async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<string[]> {
-  const heard: string[] = []
+  const received: string[] = []
   const session = await at.find(id, 'anonymous')
   session.stream = {
     caller: { kind: 'anonymous' },
     binding: 'anonymous',
     isConnected: true,
     send(message) {
-      heard.push(message)
+      received.push(message)
       const { id: ask } = JSON.parse(message)
       if (ask === undefined || answerAt === undefined) return
       const response = JSON.stringify({ jsonrpc: '2.0', id: ask, result: { action: 'accept' } })
-      orFail(async () => answerAt.responded(await answerAt.find(id, 'anonymous'), JSON.stringify(ask), response))()
+      endFileOnError(async () =>
+        answerAt.responded(await answerAt.find(id, 'anonymous'), JSON.stringify(ask), response),
+      )()
     },
     heartbeat() {},
     end() {},
   }
   await at.serverMessages.subscribe(session)
-  return heard
+  return received
 }
 
 /** Waits until both have subscribed, which is when each hears the other. */
-async function bothListen(one: Sessions, two: Sessions): Promise<void> {
+async function waitUntilBothListen(one: Sessions, two: Sessions): Promise<void> {
   const session = await one.open(fresh)
   for (const [speaker, at] of [
     [one, two],
     [two, one],
   ] as const) {
-    const heard = await listenAt(at, session.record.id)
-    await eventually('they hear each other', async () => {
+    const received = await listenAt(at, session.record.id)
+    await eventually('both replicas receive messages', async () => {
       await speaker.send(await speaker.find(session.record.id, 'anonymous'), '{}')
-      return heard.length > 0
+      return received.length > 0
     })
     ;(await at.find(session.record.id, 'anonymous')).stream = undefined
   }
 }
 
 test('a message reaches its client at another replica, and the answer reaches the asker', async () => {
-  const [one, two, three] = [replicaOf('m'), replicaOf('m'), replicaOf('m')]
-  await bothListen(one, two)
-  await bothListen(two, three)
+  const [one, two, three] = [createReplica('m'), createReplica('m'), createReplica('m')]
+  await waitUntilBothListen(one, two)
+  await waitUntilBothListen(two, three)
   const opened = await one.open(fresh)
   const { id } = opened.record
-  const heard = await listenAt(two, id, three)
+  const received = await listenAt(two, id, three)
   await eventually('the note of the stream', async () => {
     const session = await one.find(id, 'anonymous')
-    return (await one.send(session, '{"method":"hello"}')) && heard.length > 0
+    return (await one.send(session, '{"method":"hello"}')) && received.length > 0
   })
   const session = (await one.find(id, 'anonymous')) as Session
   const answer = await one.request(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 60_000 })
   assert.equal(JSON.parse(answer).result, { action: 'accept' })
-  assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
+  assert.is(JSON.parse(received.at(-1) as string).params.message, 'who?')
 })
 
 test('a question fails at once if nobody listens, after its timeout if nobody answers, and when it is cancelled', async () => {
-  const [one, two] = [replicaOf('n'), replicaOf('n')]
-  await bothListen(one, two)
+  const [one, two] = [createReplica('n'), createReplica('n')]
+  await waitUntilBothListen(one, two)
   const { record } = await one.open(fresh)
-  const codeOf = async (asking: Promise<string>) => {
+  const readCode = async (asking: Promise<string>) => {
     try {
       return await asking
     } catch (error) {
@@ -329,25 +334,25 @@ test('a question fails at once if nobody listens, after its timeout if nobody an
     }
   }
   const session = () => one.find(record.id, 'anonymous') as Session | Promise<Session>
-  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
-  const heard = await listenAt(two, record.id)
+  assert.is(await readCode(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+  const received = await listenAt(two, record.id)
   await eventually('the note of the stream', async () => {
     await one.send(await session(), '{}')
-    return heard.length > 0
+    return received.length > 0
   })
-  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
+  assert.is(await readCode(one.request(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
   const takeBack = new AbortController()
-  const asking = codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
+  const asking = readCode(one.request(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
   takeBack.abort()
   assert.is(await asking, 'client_unreachable')
-  await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
+  await eventually('the client to be notified', () => received.some((text) => text.includes('notifications/cancelled')))
   ;(await two.find(record.id, 'anonymous')).stream = undefined
-  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+  assert.is(await readCode(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
 })
 
 test('subscriptions are kept where the client listens, and continue when a replica is gone', async () => {
-  const [one, two] = [replicaOf('w'), replicaOf('w')]
-  await bothListen(one, two)
+  const [one, two] = [createReplica('w'), createReplica('w')]
+  await waitUntilBothListen(one, two)
   watches.clear()
   const watchAt = (at: Sessions) => [...watches].find((watch) => watch.at === at)
   const { record } = await one.open(fresh)
@@ -370,25 +375,25 @@ test('subscriptions are kept where the client listens, and continue when a repli
 })
 
 test('only the client that was asked can answer', async () => {
-  const one = replicaOf('o')
-  const [asked, other] = [await one.open(fresh), await one.open(fresh)]
+  const one = createReplica('o')
+  const [own, other] = [await one.open(fresh), await one.open(fresh)]
   let id = ''
-  const asking = one.request(asked, 'x', '{}', {
+  const asking = one.request(own, 'x', '{}', {
     timeoutMs: 60_000,
     send: (message) => (id = JSON.stringify(JSON.parse(message).id)),
   })
   one.responded(other, id, '{"result":"forged"}')
-  one.responded(asked, id, '{"result":"right"}')
+  one.responded(own, id, '{"result":"right"}')
   assert.is(await asking, '{"result":"right"}')
 })
 
 test('a backend that asks endlessly is refused, and earlier questions are still answered', async () => {
-  const one = replicaOf('p')
+  const one = createReplica('p')
   const [session, other] = [await one.open(fresh), await one.open(fresh)]
   const ids: string[] = []
-  const say = (message: string) => void ids.push(JSON.stringify(JSON.parse(message).id))
+  const noteId = (message: string) => void ids.push(JSON.stringify(JSON.parse(message).id))
   const ask = (of: Session) =>
-    one.request(of, 'x', '{}', { timeoutMs: 60_000, send: say }).catch(({ message }) => String(message))
+    one.request(of, 'x', '{}', { timeoutMs: 60_000, send: noteId }).catch(({ message }) => String(message))
   const asking = Array.from({ length: 32 }, () => ask(session))
   assert.is(await ask(session), 'Too many questions are open at once; answer or cancel some.')
   const others = ask(other)
@@ -402,8 +407,8 @@ test('a backend that asks endlessly is refused, and earlier questions are still 
 })
 
 test('a cancellation reaches the replica that runs the request', async () => {
-  const [one, two] = [replicaOf('c'), replicaOf('c')]
-  await bothListen(one, two)
+  const [one, two] = [createReplica('c'), createReplica('c')]
+  await waitUntilBothListen(one, two)
   const { record } = await one.open(fresh)
   const at = await two.find(record.id, 'anonymous')
   cancelled.length = 0
@@ -426,7 +431,7 @@ test('if a replica is killed, its clients lose nothing but their streams', async
     if (method === 'notifications/tools/list_changed') changes++
   }
   for (const client of clients)
-    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '1' } })), 'b: 1')
+    assert.is(readText(await client.callTool({ name: 'b_echo', arguments: { message: '1' } })), 'b: 1')
   backend.seen.length = 0
   front.choose(Number(new URL(two.url).port))
   await one.end('SIGKILL')
@@ -434,8 +439,8 @@ test('if a replica is killed, its clients lose nothing but their streams', async
   await eventually('their connections have ended', () => front.open(one.port) === 0)
   await nextTurn()
   for (const client of clients)
-    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
-  assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')
+    assert.is(readText(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
+  assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend continue as well')
   // The client has reopened its stream at the remaining replica, and gets that replica's notifications.
   let added = 0
   await eventually('news of a tool', async () => {

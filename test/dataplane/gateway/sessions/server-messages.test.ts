@@ -6,7 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { logged } from '../../../support/gateway/stage.ts'
+import { buildLogMessage } from '../../../support/gateway/stage.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 let backend: RawServer
@@ -17,11 +17,11 @@ const { cleanups } = replicas
 async function startSpeaker(): Promise<{ say(text: string): boolean; streams(): number }> {
   let stream: ServerResponse | undefined
   let streams = 0
-  const say = (text: string) => stream?.write(`data: ${logged(text)}\n\n`) !== undefined
+  const sendLog = (text: string) => stream?.write(`data: ${buildLogMessage(text)}\n\n`) !== undefined
   backend = await startRawServer({
     era: 'legacy',
     call(request) {
-      say(`called ${JSON.stringify(request.message.params?.['arguments'])}`)
+      sendLog(`called ${JSON.stringify(request.message.params?.['arguments'])}`)
       return answer(request, OK_RESULT)
     },
     before({ method }, res) {
@@ -40,7 +40,7 @@ async function startSpeaker(): Promise<{ say(text: string): boolean; streams(): 
     },
   })
   cleanups.push(() => backend.close())
-  return { say, streams: () => streams }
+  return { say: sendLog, streams: () => streams }
 }
 
 const oneToKill = () => replicas.oneToKill({ role: 'proxy' })
@@ -64,12 +64,12 @@ test('messages of a backend session opened at one replica arrive at the other, a
   assert.is((await post(two.url, call(1), session)).status, 200)
   // Messages that the backend sends during its first call arrive: the call waits up to a second for the stream.
   if (performance.now() - began < 1_000)
-    await eventually('what it says', () => stream.texts.includes('called {"number":1}'))
+    await eventually('its message', () => stream.texts.includes('called {"number":1}'))
   else await eventually('its stream', () => streams() === 1)
   await two.end('SIGKILL')
   say('still there')
-  await eventually('what it says', () => stream.texts.includes('still there'))
-  assert.is(streams(), 1, 'it was heard by one replica all the time')
+  await eventually('its message', () => stream.texts.includes('still there'))
+  assert.is(streams(), 1, 'one replica listened all the time')
 })
 
 test('if a client listens at another replica, its backends’ streams move there', async () => {
@@ -77,7 +77,7 @@ test('if a client listens at another replica, its backends’ streams move there
   const [one, two] = await oneToKill()
   const session = await openSession(one.url)
   const first = await listen(one.url, session)
-  await eventually('what it says', async () => {
+  await eventually('its message', async () => {
     await post(one.url, call(1), session)
     return first.texts.includes('called {"number":1}')
   })
@@ -86,9 +86,9 @@ test('if a client listens at another replica, its backends’ streams move there
   await eventually('its next stream', () => streams() === 2)
   await one.end('SIGKILL')
   say('over there')
-  await eventually('what it says', () => second.texts.includes('over there'))
+  await eventually('its message', () => second.texts.includes('over there'))
   assert.is((await post(two.url, call(2), session)).status, 200)
-  await eventually('what it says', () => second.texts.includes('called {"number":2}'))
+  await eventually('its message', () => second.texts.includes('called {"number":2}'))
 })
 
 test.run()

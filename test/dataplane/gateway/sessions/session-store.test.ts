@@ -14,7 +14,7 @@ import { Budget } from '../../../../dataplane/server/budget.ts'
 import type { PublicError } from '../../../../dataplane/server/errors.ts'
 import { connectRedis, type RedisConfig } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { startCutProxy } from '../../../support/network/cut-proxy.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -27,7 +27,7 @@ test.before(async () => {
   cluster = await startRedis({
     settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1', `cluster-port ${await freePort()}`],
   })
-  const setUp = connectRedis({ mode: 'standalone', addresses: [cluster.address] }, keptLog().log)
+  const setUp = connectRedis({ mode: 'standalone', addresses: [cluster.address] }, recordLog().log)
   await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
   await eventually('the cluster is up', async () =>
     String(await setUp.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
@@ -54,7 +54,7 @@ interface ReplicaOptions extends Partial<Pick<RedisConfig, 'mode' | 'commandTime
 /** Returns a replica's store; those with the same prefix are replicas of one gateway. */
 function replica(prefix: string, { ttlMs = LONG_TTL_MS, ...options }: ReplicaOptions = {}): SessionStore {
   const { mode = 'standalone', address = redis.address, commandTimeoutMs = 10_000 } = options
-  const { log } = keptLog()
+  const { log } = recordLog()
   const config = { mode, addresses: [address], commandTimeoutMs }
   const client = connectRedis(config, log)
   const bus = createRedisBus({ client, subscriber: connectRedis(config, log), prefix, log })
@@ -101,14 +101,14 @@ test('a replica caches only sessions that it serves, and no huge ones', async ()
       check: async () => {},
       close: () => {},
     },
-    backendNamed: () => undefined,
+    findBackend: () => undefined,
     watch: () => undefined,
     onServerMessage: () => {},
     onFault: () => {},
     onCancelled: () => {},
     onEnded: () => {},
   })
-  const codeOf = async (id: string, binding: string, total: number) => {
+  const readCode = async (id: string, binding: string, total: number) => {
     const share = new Budget({ total, share: total, reserve: 0 }).shareOf('caller')
     try {
       await sessions.find(id, binding, share)
@@ -118,10 +118,10 @@ test('a replica caches only sessions that it serves, and no huge ones', async ()
     return 'served'
   }
   const { binding } = session('a')
-  assert.is(await codeOf('a', 'somebody else', 10_000), 'session_unknown')
-  assert.is(await codeOf('b', binding, 10), 'too_large')
+  assert.is(await readCode('a', 'somebody else', 10_000), 'session_unknown')
+  assert.is(await readCode('b', binding, 10), 'too_large')
   assert.is(two.size, 0)
-  assert.is(await codeOf('c', binding, 10_000), 'served')
+  assert.is(await readCode('c', binding, 10_000), 'served')
   assert.is(two.size, 1)
   await one.note('a', 'x', 'y'.repeat(9 * 1024 * 1024))
   assert.is(await two.find('a'), undefined)
@@ -130,7 +130,7 @@ test('a replica caches only sessions that it serves, and no huge ones', async ()
 })
 
 for (const [name, make] of Object.entries(makers)) {
-  test(`${name}: what was added is found until it is removed`, async () => {
+  test(`${name}: an entry is found until it is removed`, async () => {
     const store = make()
     await store.add(session('a'))
     await store.add(session('b'))
@@ -194,7 +194,7 @@ test('sessions and notes of one replica are seen by the others at once', async (
   const [one, two] = [replica('shared:'), replica('shared:')]
   await one.add(session('a'))
   assert.equal(await two.find('a'), session('a'))
-  await eventually('they hear each other', async () => {
+  await eventually('both replicas receive messages', async () => {
     await one.note('a', 'log', `level-${performance.now()}`)
     const level = (await one.find('a'))?.notes?.['log']
     return (await two.find('a'))?.notes?.['log'] === level
@@ -217,13 +217,13 @@ test('a message on the channel that no replica sent is ignored', async () => {
   const [one, two] = [replica('odd:'), replica('odd:')]
   await one.add(session('a'))
   assert.ok(await two.find('a'))
-  const stranger = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  const stranger = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
   cleanups.push(() => stranger.disconnect())
-  await eventually('they listen', async () => (await stranger.publish('odd:replicas', 'not JSON')) === 2)
+  await eventually('both replicas listen', async () => (await stranger.publish('odd:replicas', 'not JSON')) === 2)
   for (const text of ['null', '[]', '["x"]', '["x",{"kind":"constructor"}]', '["x",null]'])
     await stranger.publish('odd:replicas', text)
   await one.remove('a')
-  await eventually('the next one is heard', async () => two.size === 0)
+  await eventually('the next message arrives', async () => two.size === 0)
 })
 
 test('if two replicas claim at once one wins, and both know which', async () => {
@@ -243,7 +243,7 @@ test('a replica that used a session last does not end what another one still use
   const gone: [string, boolean][] = []
   one.onGone = (id, expired) => gone.push([id, expired])
   await one.add(session('a'))
-  await eventually('the first to let go', async () => {
+  await eventually('the first one to release it', async () => {
     assert.ok(await two.find('a'))
     return gone.length > 0
   })
@@ -254,7 +254,7 @@ test('if Redis is down requests fail at once, if it is silent soon; both recover
   const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
   cleanups.push(() => proxy.close())
   const store = replica('away:', { address: `127.0.0.1:${proxy.port}`, commandTimeoutMs: 300 })
-  const refused = async () => {
+  const isRefused = async () => {
     try {
       await store.find('a')
       return false
@@ -263,21 +263,21 @@ test('if Redis is down requests fail at once, if it is silent soon; both recover
       return true
     }
   }
-  const found = async () => {
+  const isFound = async () => {
     await Promise.resolve(store.add(session('a'))).catch(() => {})
-    return !(await refused())
+    return !(await isRefused())
   }
-  await eventually('it to be found', found)
+  await eventually('it to be found', isFound)
   for (const failure of ['refuse', 'freeze'] as const) {
     proxy[failure]()
-    await eventually(`${failure} to be noticed`, refused)
+    await eventually(`${failure} to be noticed`, isRefused)
     const started = performance.now()
-    for (let round = 0; round < 100; round++) await refused()
+    for (let round = 0; round < 100; round++) await isRefused()
     assert.ok(performance.now() - started < 15_000, `${failure}: 100 refusals one after another`)
     proxy.thaw()
     await eventually('it to be found again', async () => {
       if (failure === 'freeze') proxy.thaw()
-      return found()
+      return isFound()
     })
   }
 })

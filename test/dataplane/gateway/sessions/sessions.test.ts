@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
@@ -63,12 +63,12 @@ test('a backend that lost its sessions is initialized again once, and the call s
   // The gateway reopens its own session after a second.
   const isSoon = () => performance.now() - began < 1_000
   backend.seen.length = 0
-  assert.is(textOf((await post(gateway.url, echo('after'), session)).json.result), 'b: after')
+  assert.is(readText((await post(gateway.url, echo('after'), session)).json.result), 'b: after')
   assert.is(backend.calls('tools/call').length, 2)
   const once = backend.calls('initialize').length
   if (isSoon()) assert.is(once, 1)
   const modern = await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'after' } })
-  assert.is(textOf(modern.json.result), 'b: after')
+  assert.is(readText(modern.json.result), 'b: after')
   assert.is(backend.calls('tools/call').length, 4)
   const twice = backend.calls('initialize').length
   if (isSoon()) assert.is(twice, 2)
@@ -156,7 +156,7 @@ test('a shutdown ends streams and waits for calls', async () => {
   await eventually('the call to arrive', () => backend.calls('tools/call').length === 1)
   const closed = own.close()
   assert.not.match(await stream.text(), /jsonrpc/)
-  assert.is(textOf((await slow).json.result), 'at last')
+  assert.is(readText((await slow).json.result), 'at last')
   await closed
   await eventually(
     'the backend’s sessions to be ended',
@@ -193,7 +193,7 @@ test('SDK 1 survives the restart of its backend', async () => {
   const { client } = await connectV1(gateway.url)
   await client.callTool({ name: 'b_echo', arguments: { message: '1' } })
   backend.forget()
-  assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
+  assert.is(readText(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
   await client.close()
 })
 

@@ -27,8 +27,8 @@ class Pair {
   readonly leave: () => void
 
   constructor(mostHere: number, mostThere: number) {
-    const shareOf = (share: number) => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('b')
-    this.shares = { here: shareOf(mostHere), there: shareOf(mostThere) }
+    const createShare = (share: number) => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('b')
+    this.shares = { here: createShare(mostHere), there: createShare(mostThere) }
     this.#streams('here')
     const { share, streams, session } = this.#streams('there')
     const backend = { name: 'b', share } as Backend
@@ -50,7 +50,7 @@ class Pair {
     } as unknown as Session
     const streams = new SharedStreams(
       { known: () => session, recordOf: () => undefined, claim: () => undefined },
-      { relays, backendNamed: () => ({ name: 'b', share }) as Backend, onFault: fail },
+      { relays, findBackend: () => ({ name: 'b', share }) as Backend, onFault: fail },
     )
     const bus = this.#bus(replica)
     relays.follow(bus)

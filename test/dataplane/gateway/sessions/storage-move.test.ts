@@ -25,13 +25,13 @@ test.after(() => backend.close())
 const redisAt = (address: string): TestConfig['sessionStorage'] => ({
   redis: { addresses: [address], dialTimeout: '2s', readTimeout: '2s', writeTimeout: '2s' },
 })
-const problemOf = async (gateway: GatewayUnderTest) => {
+const readProblem = async (gateway: GatewayUnderTest) => {
   const { problems } = (await gateway.status()) as unknown as { problems: { code: string }[] }
   return problems.some(({ code }) => code === 'SessionStorageUnavailable')
 }
-const storageOf = async (gateway: GatewayUnderTest) =>
+const readStorage = async (gateway: GatewayUnderTest) =>
   ((await gateway.status()) as unknown as { sessionStorage: string }).sessionStorage
-const pings = async (gateway: GatewayUnderTest, session: Record<string, string>) =>
+const pingStatus = async (gateway: GatewayUnderTest, session: Record<string, string>) =>
   (await post(gateway.url, rpc('ping'), session)).status
 
 test('sessions stay in their Redis while a newly configured one can’t be reached, and move once it can', async () => {
@@ -46,21 +46,21 @@ test('sessions stay in their Redis while a newly configured one can’t be reach
   for (const failure of ['refuse', 'freeze'] as const) {
     proxy[failure]()
     await gateway.configure({ ...config, sessionStorage: redisAt(`127.0.0.1:${proxy.port}`) })
-    await eventually('the problem', () => problemOf(gateway))
-    assert.is(await pings(gateway, session), 200)
-    assert.is(await pings(gateway, await openSession(gateway.url)), 200)
+    await eventually('the problem', () => readProblem(gateway))
+    assert.is(await pingStatus(gateway, session), 200)
+    assert.is(await pingStatus(gateway, await openSession(gateway.url)), 200)
     assert.ok(gateway.lines.some(({ msg }) => /does not work/.test(String(msg))))
     if (failure === 'refuse') {
       // The earlier configuration equals what is in use, so nothing is wrong any more.
       await gateway.configure(config)
-      await eventually('no problem', async () => !(await problemOf(gateway)))
+      await eventually('no problem', async () => !(await readProblem(gateway)))
     }
   }
   proxy.thaw()
-  await eventually('no problem', async () => !(await problemOf(gateway)))
-  assert.is(await pings(gateway, session), 200)
+  await eventually('no problem', async () => !(await readProblem(gateway)))
+  assert.is(await pingStatus(gateway, session), 200)
   proxy.refuse()
-  await eventually('the new one to be in use', async () => (await pings(gateway, session)) === 503)
+  await eventually('the new one to be in use', async () => (await pingStatus(gateway, session)) === 503)
 })
 
 test('a newer configuration replaces a storage that was never reached', async () => {
@@ -69,13 +69,13 @@ test('a newer configuration replaces a storage that was never reached', async ()
   cleanups.push(() => gateway.close())
   const session = await openSession(gateway.url)
   await gateway.configure({ ...memory, sessionStorage: redisAt(`127.0.0.1:${await freePort()}`) })
-  await eventually('the problem', () => problemOf(gateway))
-  assert.is(await storageOf(gateway), 'memory')
-  assert.is(await pings(gateway, session), 200)
+  await eventually('the problem', () => readProblem(gateway))
+  assert.is(await readStorage(gateway), 'memory')
+  assert.is(await pingStatus(gateway, session), 200)
   await gateway.configure({ ...memory, ...(sessionStorage && { sessionStorage }) })
-  await eventually('Redis', async () => (await storageOf(gateway)) === 'redis')
-  assert.not.ok(await problemOf(gateway))
-  assert.is(await pings(gateway, session), 200)
+  await eventually('Redis', async () => (await readStorage(gateway)) === 'redis')
+  assert.not.ok(await readProblem(gateway))
+  assert.is(await pingStatus(gateway, session), 200)
 })
 
 /** Returns a storage in this process that stands for one shared by replicas. */
@@ -104,7 +104,7 @@ const sessionsIn = (storage: SessionStorage) =>
   new Sessions({
     relays: new Relays(() => {}),
     storage,
-    backendNamed: () => undefined,
+    findBackend: () => undefined,
     watch: () => undefined,
     onServerMessage: () => {},
     onEnded: () => {},
@@ -134,15 +134,15 @@ test('a storage that refuses the sessions is not used', async () => {
 test('a question from before the move can be answered after it', async () => {
   const sessions = sessionsIn(sharedStorage('one'))
   const session = await sessions.open({ binding: 'b', revision: '2025-11-25', capabilities: '{}' })
-  let asked = ''
+  let question = ''
   const answer = sessions.request(session, 'roots/list', '{}', {
     timeoutMs: 60_000,
     send: (message) => {
-      asked = message
+      question = message
     },
   })
   await sessions.moveTo(sharedStorage('two'))
-  const id = JSON.stringify(JSON.parse(asked).id)
+  const id = JSON.stringify(JSON.parse(question).id)
   sessions.responded(session, id, 'yes')
   assert.is(await answer, 'yes')
   sessions.close()

@@ -38,7 +38,7 @@ test.after(async () => {
 
 const usageAt = async ({ adminUrl }: GatewayUnderTest, query = ''): Promise<UsageReport> =>
   (await fetch(`${adminUrl}/usage${query}`)).json() as Promise<UsageReport>
-const shown = ({ rows }: UsageReport) => rows.map(({ name, calls, errors, denied }) => [name, calls, errors, denied])
+const toRows = ({ rows }: UsageReport) => rows.map(({ name, calls, errors, denied }) => [name, calls, errors, denied])
 const call = (url: string, name: string, headers: Record<string, string> = {}) =>
   postModern(url, 'tools/call', { name, arguments: {} }, headers)
 
@@ -75,8 +75,8 @@ test('calls of both eras count by tool, backend, client and person, with errors 
     incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, allowPrivateIP: true } },
     authz: { policies: [POLICY.replace('principal has nothing', 'principal == Client::"bob"')] },
   })
-  const headersOf = async (sub: string) => ({ authorization: `Bearer ${await idp.mint({ sub, aud: AUDIENCE })}` })
-  const [ada, bob] = [await headersOf('ada'), await headersOf('bob')]
+  const buildHeaders = async (sub: string) => ({ authorization: `Bearer ${await idp.mint({ sub, aud: AUDIENCE })}` })
+  const [ada, bob] = [await buildHeaders('ada'), await buildHeaders('bob')]
   await call(gateway.url, 'b_t', ada)
   await call(gateway.url, 'b_t', ada)
   await call(gateway.url, 'b_wrong', ada)
@@ -85,18 +85,18 @@ test('calls of both eras count by tool, backend, client and person, with errors 
   const session = { ...(await openSession(gateway.url, ada)), ...ada }
   await post(gateway.url, rpc('tools/call', { name: 'b_t', arguments: {} }), session)
   const report = await usageAt(gateway)
-  assert.equal(shown(report), [
+  assert.equal(toRows(report), [
     ['b_t', 3, 0, 0],
     ['b_wrong', 2, 1, 1],
     ['', 1, 0, 1],
   ])
-  assert.equal(shown(await usageAt(gateway, '?by=person')), [
+  assert.equal(toRows(await usageAt(gateway, '?by=person')), [
     ['ada', 4, 1, 0],
     ['bob', 2, 0, 2],
   ])
   assert.is((await usageAt(gateway, '?by=backend')).rows[0]?.name, 'b')
   // A client with a session sends its name once, when it opens the session.
-  assert.equal(shown(await usageAt(gateway, '?by=client')).at(-1), ['raw', 1, 0, 0])
+  assert.equal(toRows(await usageAt(gateway, '?by=client')).at(-1), ['raw', 1, 0, 0])
   assert.equal([report.store, report.people, report.other, report.problem], ['memory', 'name', null, null])
 })
 
@@ -120,13 +120,13 @@ test('replicas on Redis count together, and the counts outlive them', async () =
   await call(one.url, 'b_t')
   for (const close of stage.cleanups.splice(0)) await close()
   const report = await usageAt(await start(config))
-  assert.equal([report.store, ...shown(report)], ['redis', ['b_t', 4, 0, 0]])
+  assert.equal([report.store, ...toRows(report)], ['redis', ['b_t', 4, 0, 0]])
 })
 
 test('a call by call_tool counts as a call of the named tool', async () => {
   const gateway = await start({ usage: { enabled: true }, optimizer: {} })
   await postModern(gateway.url, 'tools/call', { name: 'call_tool', arguments: { name: 'b_t', arguments: {} } })
-  assert.equal(shown(await usageAt(gateway)), [['b_t', 1, 0, 0]])
+  assert.equal(toRows(await usageAt(gateway)), [['b_t', 1, 0, 0]])
 })
 
 test('calls without room for a row of their own share one, and old days are dropped', async () => {
@@ -145,7 +145,7 @@ test('calls without room for a row of their own share one, and old days are drop
   assert.equal((await report({ from: '2026-02-01', to: '2026-02-28' })).rows, [])
   now += 2 * 86_400_000
   count('x')
-  assert.equal(shown(await report({ by: 'client' })), [['x', 1, 0, 0]])
+  assert.equal(toRows(await report({ by: 'client' })), [['x', 1, 0, 0]])
   const small = new Usage({ log: pino({ level: 'silent' }), workload: 'a/b', mostBytes: 1_000, now: () => now })
   small.apply({ enabled: true })
   for (let index = 0; index < 100; index++)

@@ -9,8 +9,8 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { BASE_HEADERS, modern, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -31,12 +31,12 @@ const serve = (era: 'modern' | 'legacy') =>
     era,
     tools: [tool('echo'), tool('held')],
     call(request, res) {
-      const { name, arguments: given = {} } = request.message.params as { name: string; arguments?: object }
+      const { name, arguments: args = {} } = request.message.params as { name: string; arguments?: object }
       if (name === 'held') {
         open.push({ request, res })
         return undefined
       }
-      return answer(request, JSON.stringify({ resultType: 'complete', content: [], structuredContent: given }))
+      return answer(request, JSON.stringify({ resultType: 'complete', content: [], structuredContent: args }))
     },
   })
 test.before(async () => {
@@ -100,7 +100,7 @@ const ASKING_EACH = composites({
     call('after', 'echo', { dependsOn: ['each'], arguments: { of: '{{.steps.each.output.iterations}}' } }),
   ],
 })
-const told = ({ structuredContent: { of } }: RpcResult) =>
+const readSteps = ({ structuredContent: { of } }: RpcResult) =>
   (of as { action: string; content?: { ok: boolean } }[]).map(({ action, content }) => [action, content?.ok])
 
 test('a user is asked once for each item, at whichever replica the client calls', async () => {
@@ -108,13 +108,13 @@ test('a user is asked once for each item, at whichever replica the client calls'
   const before = backend.calls('tools/call').length
   const replicas = [one, two, one, two]
   let { json } = await callModern(one.url, 'ask_each')
-  const asked: string[] = []
+  const questions: string[] = []
   for (let turn = 1; json.result.resultType === 'input_required'; turn++) {
-    assert.ok(turn <= 3, 'no item is asked about twice')
+    assert.ok(turn <= 3, 'no question is asked twice')
     const { requestState, inputRequests } = json.result
     const inputResponses = Object.fromEntries(
       Object.entries(inputRequests).map(([key, { params }]) => {
-        asked.push(params.message)
+        questions.push(params.message)
         return [
           key,
           params.message === 'Is b right?' ? { action: 'decline' } : { action: 'accept', content: { ok: true } },
@@ -124,8 +124,8 @@ test('a user is asked once for each item, at whichever replica the client calls'
     const { url } = replicas[turn] as GatewayUnderTest
     json = (await callModern(url, 'ask_each', { requestState, inputResponses })).json
   }
-  assert.equal(asked.sort(), ['Is a right?', 'Is b right?', 'Is c right?'])
-  assert.equal(told(json.result), [
+  assert.equal(questions.sort(), ['Is a right?', 'Is b right?', 'Is c right?'])
+  assert.equal(readSteps(json.result), [
     ['accept', true],
     ['decline', undefined],
     ['accept', true],
@@ -133,7 +133,7 @@ test('a user is asked once for each item, at whichever replica the client calls'
   assert.is(backend.calls('tools/call').length, before + 2, 'no step is done twice')
 })
 
-test('a user of a session is asked for each item while the call waits', async () => {
+test('the user of a session is asked about each item while the call waits', async () => {
   const { url } = await start({ compositeTools: ASKING_EACH })
   const session = await sessionAt(url)
   const reader = await callIn(url, session, 'ask_each')
@@ -142,14 +142,14 @@ test('a user of a session is asked for each item while the call waits', async ()
   for (let count = 0; count < 3; count++) {
     await eventually('a question', () => next().length > 0)
     assert.ok(next().length <= 2, 'so many at a time')
-    const { id, params } = given(next()[0])
+    const { id, params } = unwrap(next()[0])
     answered.add(id)
     const result =
       params.message === 'Is b right?' ? { action: 'decline' } : { action: 'accept', content: { ok: true } }
     await post(url, JSON.stringify({ jsonrpc: '2.0', id, result }), session)
   }
   await eventually('the answer', () => reader.messages.some(({ id }) => id === 'c'))
-  assert.equal(told(given(reader.messages.find(({ id }) => id === 'c')).result), [
+  assert.equal(readSteps(unwrap(reader.messages.find(({ id }) => id === 'c')).result), [
     ['accept', true],
     ['decline', undefined],
     ['accept', true],
@@ -182,8 +182,8 @@ for (const era of ['modern', 'legacy'] as const)
         : behind
             .calls('notifications/cancelled')
             .some(({ message }) => message.params?.['requestId'] === request.message.id)
-    const stopped = async (held: typeof open) => {
-      await eventually('both are stopped', () => held.every(isStopped))
+    const waitUntilStopped = async (pending: typeof open) => {
+      await eventually('both are stopped', () => pending.every(isStopped))
       await eventually('nothing runs', async () => (await running(gateway)) === 0)
       assert.is(behind.calls('tools/call').length, before + 3)
     }
@@ -193,7 +193,7 @@ for (const era of ['modern', 'legacy'] as const)
     await eventually('two are called', () => open.length === 2)
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'c' } }
     await post(gateway.url, JSON.stringify(cancelled), session)
-    await stopped(open.splice(0))
+    await waitUntilStopped(open.splice(0))
     assert.not.ok((await reader).messages.some(({ id }) => id === 'c'))
 
     before = behind.calls('tools/call').length
@@ -211,7 +211,7 @@ for (const era of ['modern', 'legacy'] as const)
     await eventually('two are called', () => open.length === 2)
     leaving.abort()
     assert.is(await gone, true)
-    await stopped(open.splice(0))
+    await waitUntilStopped(open.splice(0))
   })
 
 test('a step that fails stops those beside it', async () => {

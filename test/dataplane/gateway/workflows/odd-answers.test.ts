@@ -14,7 +14,7 @@ let session: Record<string, string>
 /** The JSON text of the backend's answer: its result, or the whole message. */
 let reply: { readonly result?: string; readonly message?: string } = {}
 
-const each = (step: object) => ({ id: 'each', type: 'forEach', collection: '{{.steps.odd.output.list}}', step })
+const forEachStep = (step: object) => ({ id: 'each', type: 'forEach', collection: '{{.steps.odd.output.list}}', step })
 const compositeTools = [
   { name: 'alone', steps: [{ id: 'odd', type: 'tool', tool: 'b_odd' }] },
   {
@@ -33,7 +33,7 @@ const compositeTools = [
         },
       },
       {
-        ...each({ type: 'tool', tool: 'b_echo', arguments: { it: '{{.forEach.item}}' } }),
+        ...forEachStep({ type: 'tool', tool: 'b_echo', arguments: { it: '{{.forEach.item}}' } }),
         dependsOn: ['odd'],
         onError: { action: 'continue' },
       },

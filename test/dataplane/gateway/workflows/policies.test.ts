@@ -34,10 +34,10 @@ test('a step gives the same error for a denied and an unknown tool', async () =>
   })
   try {
     const call = (name: string) => postModern(gateway.url, 'tools/call', { name, arguments: {} })
-    const said = async (name: string) => (await call(name)).json.result.content[0].text
-    assert.is(await said('good'), 'ok')
+    const callForText = async (name: string) => (await call(name)).json.result.content[0].text
+    assert.is(await callForText('good'), 'ok')
     for (const name of ['denied', 'denied_hidden', 'gone'])
-      assert.is(await said(name), `${name}: step "s" has failed: This is not allowed.`)
+      assert.is(await callForText(name), `${name}: step "s" has failed: This is not allowed.`)
     assert.is((await call('secret')).status, 403)
     const { json } = await postModern(gateway.url, 'tools/list')
     assert.equal(

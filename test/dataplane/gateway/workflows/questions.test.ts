@@ -7,9 +7,9 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import type { TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { questionOf } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
+import { readQuestion } from '../../../support/gateway/rpc-message.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -54,7 +54,7 @@ test('a modern client answers with its retry, and any replica continues', async 
   const [one, two] = await stage.twoReplicas({ compositeTools })
   const { json } = await call(one.url)
   assert.is(json.result.resultType, 'input_required')
-  const [key, request] = questionOf(json.result)
+  const [key, request] = readQuestion(json.result)
   assert.equal(request, {
     method: 'elicitation/create',
     params: { message: 'Release build x?', requestedSchema: schema },
@@ -82,7 +82,7 @@ test('a modern client answers with its retry, and any replica continues', async 
   assert.is(declined.json.result.content[0].text, 'release: step "sure" has failed: the user has declined')
 })
 
-test('a modern client that can’t be asked is told which capability it lacks', async () => {
+test('a modern client that can’t be asked learns which capability it lacks', async () => {
   const [one] = await stage.twoReplicas({ compositeTools })
   const { status, json } = await postModern(one.url, 'tools/call', { name: 'release', arguments: { what: 'x' } })
   assert.is(status, 400)
@@ -108,11 +108,11 @@ test('a legacy client is asked in its session while the call waits', async () =>
     body: rpc('tools/call', { name: 'release', arguments: { what: 'x' } }, 'c'),
   })
   await eventually('the question', () => reader.messages.some(({ method }) => method === 'elicitation/create'))
-  const { id } = given(reader.messages.find(({ method }) => method === 'elicitation/create'))
+  const { id } = unwrap(reader.messages.find(({ method }) => method === 'elicitation/create'))
   const response = { jsonrpc: '2.0', id, result: { action: 'accept', content: { ok: true } } }
   await post(one.url, JSON.stringify(response), session)
   await eventually('the answer', () => reader.messages.some((message) => message.id === 'c'))
-  const { result } = given(reader.messages.find((message) => message.id === 'c'))
+  const { result } = unwrap(reader.messages.find((message) => message.id === 'c'))
   assert.equal(result.structuredContent, { do: 'push', sure: true, of: 'build x' })
 })
 

@@ -15,7 +15,7 @@ const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
 }
-const asked = {
+const askingStep = {
   id: 'sure',
   type: 'elicitation',
   message: 'Sure?',
@@ -42,7 +42,7 @@ const compositeTools = [
   },
   { name: 'failing', steps: [call('tried', 'bad')] },
   { name: 'slow', timeout: '2s', steps: [call('waits', 'silent')] },
-  { name: 'asking', steps: [asked] },
+  { name: 'asking', steps: [askingStep] },
 ] as unknown as NonNullable<TestConfig['compositeTools']>
 
 let receiver: OtlpReceiver
@@ -203,10 +203,10 @@ test('a run that fails, one that takes too long, and one that waits for its user
 
 test('steps are counted by tool, step and outcome; their calls do not count as requests of clients', async () => {
   const steps = await receiver.counted('portico.workflow.step.duration', 12)
-  const told = steps.map(({ attributes, count }) =>
+  const counts = steps.map(({ attributes, count }) =>
     [attributes['portico.workflow'], attributes['portico.step'], attributes['error.type'] ?? 'ok', count].join(' '),
   )
-  assert.equal(told.sort(), [
+  assert.equal(counts.sort(), [
     'asking sure ok 2',
     'failing tried _OTHER 1',
     'release build ok 2',

@@ -8,15 +8,15 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1 } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
-import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { buildExchangingBackend, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
-import { injecting, startLoginGateway } from '../../../support/gateway/login-gateway.ts'
+import { buildInjectingBackend, startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { BASE_HEADERS, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { questionOf, type RpcResult } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
+import { type RpcResult, readQuestion } from '../../../support/gateway/rpc-message.ts'
 import { startAskingServer } from '../../../support/servers/asking-server.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
 import { answer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 type Composites = NonNullable<TestConfig['compositeTools']>
 
@@ -24,14 +24,14 @@ const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
-const kept = <T extends { close(): unknown }>(one: T): T => {
+const closeLater = <T extends { close(): unknown }>(one: T): T => {
   cleanups.push(() => one.close())
   return one
 }
 const composites = (...tools: object[]) => tools as unknown as Composites
 
 async function start(config: TestConfig): Promise<GatewayUnderTest> {
-  const gateway = kept(await startGateway(config))
+  const gateway = closeLater(await startGateway(config))
   await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
   return gateway
 }
@@ -58,14 +58,14 @@ async function callInSession(url: string, name: string, capabilities: object = {
   const respond = (id: unknown, result: object) => post(url, JSON.stringify({ jsonrpc: '2.0', id, result }), session)
   const result = async () => {
     await eventually('the answer', () => reader.messages.some((message) => message.id === 'c'))
-    return given(reader.messages.find((message) => message.id === 'c')).result
+    return unwrap(reader.messages.find((message) => message.id === 'c')).result
   }
   return { session, questions, respond, result }
 }
 
 for (const mode of ['dual', 'sessions'] as const)
   test(`steps at servers on the SDK (${mode}), called by clients on the SDK of both eras`, async () => {
-    const server = kept(await startMcpServer({ mode, name: 's' }))
+    const server = closeLater(await startMcpServer({ mode, name: 's' }))
     const steps = [
       { id: 'say', type: 'tool', tool: 's_echo', arguments: { message: 'hello' } },
       {
@@ -106,7 +106,7 @@ for (const mode of ['dual', 'sessions'] as const)
       onprogress: ({ progress: done }) => progress.push(done),
     })
     assert.equal(result.structuredContent, expected)
-    assert.equal(progress, [1, 2, 3, 4, 5, 6], 'of the steps, not of what they call')
+    assert.equal(progress, [1, 2, 3, 4, 5, 6], 'the steps’ progress, not that of the called tools')
     await client.close()
   })
 
@@ -124,12 +124,12 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
     },
   }
   for (const [what, { method, params, answer: answered }] of Object.entries(questions)) {
-    const asking = kept(
+    const asking = closeLater(
       await startAskingServer({
         method,
         params,
-        onAnswer: (asked, { result }) =>
-          asked.finish({ content: [{ type: 'text', text: `got ${JSON.stringify(result)}` }] }),
+        onAnswer: (call, { result }) =>
+          call.finish({ content: [{ type: 'text', text: `got ${JSON.stringify(result)}` }] }),
       }),
     )
     const { url } = await start({
@@ -153,7 +153,7 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
     const legacy = await callInSession(url, 'twice')
     for (const count of [1, 2]) {
       await eventually('a question', () => legacy.questions().length === count)
-      const question = given(legacy.questions()[count - 1])
+      const question = unwrap(legacy.questions()[count - 1])
       assert.is(question.method, method)
       assert.equal(question.params, params)
       await legacy.respond(question.id, answered)
@@ -165,7 +165,7 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
     let { json } = await postModern(url, 'tools/call', call)
     for (const _ of ['one', 'two']) {
       assert.is(json.result.resultType, 'input_required')
-      const [key, request] = questionOf(json.result)
+      const [key, request] = readQuestion(json.result)
       assert.is(request.method, method)
       const { requestState } = json.result
       json = (await postModern(url, 'tools/call', { ...call, requestState, inputResponses: { [key]: answered } })).json
@@ -176,7 +176,7 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
 })
 
 test('if a client can’t be asked, the tool says so and its step fails', async () => {
-  const server = kept(await startMcpServer({ mode: 'sessions' }))
+  const server = closeLater(await startMcpServer({ mode: 'sessions' }))
   const { url } = await start({
     backends: [{ name: 's', url: server.url }],
     compositeTools: composites({ name: 'asks', steps: [{ id: 'a', type: 'tool', tool: 's_ask' }] }),
@@ -188,13 +188,13 @@ test('if a client can’t be asked, the tool says so and its step fails', async 
 test('a step calls its tool without the tasks extension, and fails if the tool still returns a task', async () => {
   const extension = 'io.modelcontextprotocol/tasks'
   let isLying = false
-  const server = kept(
+  const server = closeLater(
     await startRawServer({
       era: 'modern',
       tools: [tool('job')],
       call(request) {
         const meta = request.message.params?.['_meta'] as Record<string, { extensions: Record<string, unknown> }>
-        const { extensions } = given(meta['io.modelcontextprotocol/clientCapabilities'])
+        const { extensions } = unwrap(meta['io.modelcontextprotocol/clientCapabilities'])
         assert.equal(extensions['other'], { a: 1 })
         return answer(
           request,
@@ -211,8 +211,8 @@ test('a step calls its tool without the tasks extension, and fails if the tool s
     compositeTools: composites({ name: 'works', steps: [{ id: 'a', type: 'tool', tool: 'b_job' }] }),
   })
   const _meta = MODERN_META({ extensions: { [extension]: {}, other: { a: 1 } } })
-  const call = async (name: string, given = {}) =>
-    (await postModern(url, 'tools/call', { name, arguments: given, _meta })).json.result
+  const call = async (name: string, args = {}) =>
+    (await postModern(url, 'tools/call', { name, arguments: args, _meta })).json.result
   assert.is((await call('works')).content[0].text, 'done')
   assert.is((await call('b_job')).resultType, 'task', 'a call of the client’s own')
   assert.is((await call('call_tool', { name: 'b_job' })).resultType, 'task')
@@ -224,7 +224,7 @@ test('a step calls its tool without the tasks extension, and fails if the tool s
 
 test('steps use the caller’s own credential, exchanged or from the login', async () => {
   const result = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
-  const raw = kept(await startRawServer({ era: 'both', call: (request) => answer(request, result) }))
+  const raw = closeLater(await startRawServer({ era: 'both', call: (request) => answer(request, result) }))
   const each = {
     name: 'each',
     steps: [
@@ -233,11 +233,13 @@ test('steps use the caller’s own credential, exchanged or from the login', asy
     ],
   }
   const compositeTools = composites(each)
-  const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization ?? '')
-  const exchangingGateway = kept(
-    await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)], { compositeTools }),
+  const listSent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization ?? '')
+  const exchangingGateway = closeLater(
+    await startExchangingGateway((endpoint) => [buildExchangingBackend('api', raw.url, endpoint)], { compositeTools }),
   )
-  const login = kept(await startLoginGateway({ backends: [injecting('api', raw.url)], compositeTools }))
+  const login = closeLater(
+    await startLoginGateway({ backends: [buildInjectingBackend('api', raw.url)], compositeTools }),
+  )
   await login.logIn({ subject: 'alice', login: 'login-1', provider: 'github' }, 'github-token-of-alice')
   for (const [gateway, headers, expected] of [
     [exchangingGateway, await exchangingGateway.bearer('alice'), /^Bearer for-alice-at-api/],
@@ -247,15 +249,15 @@ test('steps use the caller’s own credential, exchanged or from the login', asy
     raw.seen.length = 0
     const { json } = await postModern(gateway.url, 'tools/call', { name: 'each', arguments: {} }, headers)
     assert.is(json.result.structuredContent.completed, 2, JSON.stringify(json))
-    assert.is(sent().length, 3)
-    for (const authorization of sent()) assert.match(authorization, expected)
+    assert.is(listSent().length, 3)
+    for (const authorization of listSent()) assert.match(authorization, expected)
   }
   raw.seen.length = 0
   const stranger = await login.bearer('bob', 'login-1')
   const { json } = await postModern(login.url, 'tools/call', { name: 'each', arguments: {} }, stranger)
   assert.is(json.result.isError, true)
   assert.match(json.result.content[0].text, /step "a" has failed: .*log in at the provider "github" again/)
-  assert.equal(sent(), [])
+  assert.equal(listSent(), [])
 })
 
 test.run()

@@ -5,8 +5,8 @@ import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
-import { given } from '../../../support/given.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 /** Tests composite tools over HTTP: order, values, failures, bounds. */
 
@@ -174,7 +174,7 @@ test.before.each(() => {
 })
 
 /** Returns the status of the workflow `failing`. */
-const failing = async () => given((await gateway.status()).workflows.find(({ name }) => name === 'failing'))
+const failing = async () => unwrap((await gateway.status()).workflows.find(({ name }) => name === 'failing'))
 
 /** Calls in each era and returns the result, which must be the same. */
 async function call(
@@ -189,7 +189,7 @@ async function call(
   return result
 }
 
-const textOf = ({ content }: Pick<RpcResult, 'content'>) => content[0].text
+const readText = ({ content }: Pick<RpcResult, 'content'>) => content[0].text
 
 test('steps get values of parameters and earlier steps, at any depth and with their types', async () => {
   const result = await call('chain', { word: 'hey' })
@@ -201,7 +201,7 @@ test('steps get values of parameters and earlier steps, at any depth and with th
     third: { status: 'skipped', by: 'default' },
     usual: 1.5,
   })
-  assert.equal(JSON.parse(textOf(result)), result.structuredContent)
+  assert.equal(JSON.parse(readText(result)), result.structuredContent)
   const sent = legacyBackend.calls('tools/call').at(-1)?.message.params
   assert.is(sent?.['name'], 'hidden')
   assert.equal(sent?.['arguments'], { deep: [{ at: ['hey!', 3] }] })
@@ -226,12 +226,12 @@ test('composite tools are listed after the others, with their hints; clashes are
       ...['each', 'each_continue', 'each_late', 'each_retry', 'failing', 'going_on', 'slow', 'unknown'],
     ],
   )
-  const named = (name: string) => given(tools.find((one) => one.name === name))
-  assert.equal(named('chain').annotations, { readOnlyHint: true, destructiveHint: false, openWorldHint: false })
-  assert.equal(named('failing').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
-  assert.equal(named('unknown').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
-  assert.equal(named('chain').outputSchema.required, ['word'])
-  assert.is(named('chain').inputSchema.properties['word']?.type, 'string')
+  const findTool = (name: string) => unwrap(tools.find((one) => one.name === name))
+  assert.equal(findTool('chain').annotations, { readOnlyHint: true, destructiveHint: false, openWorldHint: false })
+  assert.equal(findTool('failing').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
+  assert.equal(findTool('unknown').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
+  assert.equal(findTool('chain').outputSchema.required, ['word'])
+  assert.is(findTool('chain').inputSchema.properties['word']?.type, 'string')
   const { problems } = await gateway.status()
   assert.equal(
     problems.map(({ code, message }) => `${code}: ${message}`),
@@ -251,10 +251,10 @@ test('a hidden tool can be called only by a step', async () => {
 test('wrong arguments and too many items are error results', async () => {
   const wrong = await call('chain', { word: 1 })
   assert.is(wrong.isError, true)
-  assert.is(textOf(wrong), 'chain: arguments/word must be of type string')
-  assert.is(textOf(await call('chain', { word: 'a', more: 1 })), 'chain: arguments/more is not allowed here')
+  assert.is(readText(wrong), 'chain: arguments/word must be of type string')
+  assert.is(readText(await call('chain', { word: 'a', more: 1 })), 'chain: arguments/more is not allowed here')
   assert.is(
-    textOf(await call('each', { items: [1, 2, 3, 4, 5] })),
+    readText(await call('each', { items: [1, 2, 3, 4, 5] })),
     'each: step "all" has failed: its collection has 5 items, and may have 4',
   )
 })
@@ -312,7 +312,7 @@ test('a forEach that is retried does the remaining items', async () => {
 
 test('a forEach that takes too long fails, and its calls are cancelled at the backend', async () => {
   replies['odd'] = () => undefined
-  assert.is(textOf(await call('each_late')), 'each_late: step "all" has failed: it took longer than 0.3 s')
+  assert.is(readText(await call('each_late')), 'each_late: step "all" has failed: it took longer than 0.3 s')
 })
 
 test('a failing step is retried, and then named in the error', async () => {
@@ -320,11 +320,11 @@ test('a failing step is retried, and then named in the error', async () => {
   replies['odd'] = () => JSON.stringify({ content: [{ type: 'text', text: `no ${++calls}` }], isError: true })
   const { json } = await postModern(gateway.url, 'tools/call', { name: 'failing', arguments: {} })
   assert.is(json.result.isError, true)
-  assert.is(textOf(json.result), 'failing: step "tried" has failed: no 3')
+  assert.is(readText(json.result), 'failing: step "tried" has failed: no 3')
   calls = 0
   replies['odd'] = (args) => (++calls < 3 ? '{"content":[],"isError":true}' : echo(args))
   const again = await postModern(gateway.url, 'tools/call', { name: 'failing', arguments: {} })
-  assert.is(textOf(again.json.result), 'said')
+  assert.is(readText(again.json.result), 'said')
 })
 
 test('after a tolerated failure, the next steps see the default and the reason', async () => {
@@ -336,12 +336,12 @@ test('after a tolerated failure, the next steps see the default and the reason',
 test('a step that takes too long fails and is cancelled at the backend', async () => {
   replies['odd'] = () => undefined
   const result = await call('slow')
-  assert.is(textOf(result), 'slow: step "waits" has failed: it took longer than 0.3 s')
+  assert.is(readText(result), 'slow: step "waits" has failed: it took longer than 0.3 s')
   await eventually('no call left', async () => (await gateway.status()).workflows.every(({ running }) => running === 0))
 })
 
 test('an unknown tool is an error result that names the step', async () => {
-  assert.is(textOf(await call('unknown')), 'unknown: step "gone" has failed: There is no tool of this name.')
+  assert.is(readText(await call('unknown')), 'unknown: step "gone" has failed: There is no tool of this name.')
 })
 
 test('the status lists running composite tools; a client that cancels ends its run', async () => {

@@ -41,35 +41,35 @@ test('100,000 proofs of one caller are all recognised', () => {
 
 test('a caller with too many proofs is refused, none is forgotten, and others have room', () => {
   const used = new UsedProofs(1024 * 1024)
-  const kept: ReturnType<typeof proof>[] = []
+  const accepted: ReturnType<typeof proof>[] = []
   let refusal: unknown
   while (refusal === undefined) {
     const one = proof()
     try {
       used.add(one, NOW)
-      kept.push(one)
+      accepted.push(one)
     } catch (error) {
       refusal = error
     }
   }
   assert.is((refusal as PublicError).code, 'share_exceeded')
   assert.ok(used.bytes <= (1024 * 1024) / 2)
-  for (const one of kept) assert.not(used.add(one, NOW))
+  for (const one of accepted) assert.not(used.add(one, NOW))
   assert.ok(used.add(proof({ caller: 'b' }), NOW))
   assert.ok(used.add(proof({ iat: NOW + 1000 }), NOW + 1000), 'later there is room again')
 })
 
 test('10,000 callers with a key each stay within the limit', () => {
   const used = new UsedProofs(1024 * 1024)
-  let kept = 0
+  let accepted = 0
   for (let index = 0; index < 10_000; index++)
     try {
-      if (used.add(proof({ jkt: `k${index}`, caller: `c${index}` }), NOW)) kept++
+      if (used.add(proof({ jkt: `k${index}`, caller: `c${index}` }), NOW)) accepted++
     } catch (error) {
       assert.instance(error, PublicError)
     }
   assert.ok(used.bytes <= 1024 * 1024)
-  assert.ok(kept > 5_000, `${kept}`)
+  assert.ok(accepted > 5_000, `${accepted}`)
 })
 
 test('10,000 invalid proofs of new keys are not remembered', async () => {
@@ -98,7 +98,7 @@ test('remembered keys have a limit, too', async () => {
     keys.keep(one, key)
   }
   const [first, last] = [heads[0] as string, heads.at(-1) as string]
-  assert.is(keys.read(last), keys.read(last), 'the newest is kept')
+  assert.is(keys.read(last), keys.read(last), 'the newest is remembered')
   assert.is.not(keys.read(first), keys.read(first), 'the oldest has left')
 })
 

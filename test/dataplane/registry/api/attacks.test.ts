@@ -5,7 +5,7 @@ import { registryFile, server } from '../../../support/registry/registry.ts'
 import {
   type AttackedRegistry,
   assertHolds,
-  type Held,
+  type OpenConnection,
   startAttackedRegistry,
 } from '../../../support/registry/under-attack.ts'
 
@@ -19,9 +19,9 @@ const MIB = 1024 * 1024
 let registry: AttackedRegistry | undefined
 test.after.each(() => registry?.close())
 
-async function statuses(held: readonly Held[]): Promise<Record<string, number>> {
+async function statuses(connections: readonly OpenConnection[]): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
-  for (const status of await Promise.all(held.map(({ status }) => status)))
+  for (const status of await Promise.all(connections.map(({ status }) => status)))
     counts[String(status)] = (counts[String(status)] ?? 0) + 1
   return counts
 }
@@ -44,13 +44,13 @@ for (const [what, text] of [
     )
     const { open, states } = registry
     await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'))
-    const held: Held[] = []
+    const connections: OpenConnection[] = []
     // Another time makes it another query, with its own body.
     for (let index = 0; index < 200; index++) {
       const since = new Date(Date.UTC(2020, 0, 1, 0, 0, index)).toISOString()
-      held.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))
+      connections.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))
     }
-    const counts = await statuses(held)
+    const counts = await statuses(connections)
     assert.ok((counts['200'] ?? 0) > 0, JSON.stringify(counts))
     assert.equal(
       Object.keys(counts).filter((status) => !['200', '429', '503'].includes(status)),
@@ -66,20 +66,20 @@ test('500 bodies for the admin API that are sent slowly, then 2,000 connections 
   const { open } = registry
   const head = `POST /v1/entries HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${MIB}\r\n\r\n`
   const piece = `${head}{"server":{"x":"${'y'.repeat(0.9 * MIB)}`
-  const held: Held[] = []
-  for (let index = 0; index < 500; index++) held.push(await open(piece))
+  const connections: OpenConnection[] = []
+  for (let index = 0; index < 500; index++) connections.push(await open(piece))
   // Some are refused; the others wait for the rest of their bodies.
-  const refused = await Promise.race(held.map(({ status }) => status))
+  const refused = await Promise.race(connections.map(({ status }) => status))
   assert.ok(refused === 429 || refused === 503, String(refused))
-  await eventually('what was sent has come', async () =>
-    held.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
+  await eventually('the sent bytes have arrived', async () =>
+    connections.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
   )
   const peak = registry.peakMib()
-  for (const { socket } of held) socket.destroy()
+  for (const { socket } of connections) socket.destroy()
   await assertHolds(registry, `500 slow bodies (${peak.toFixed(0)} MiB while they were there)`)
 
   const half = `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n${`x-${'y'.repeat(1000)}: ${'z'.repeat(1000)}\r\n`.repeat(28)}`
-  const halves: Held[] = []
+  const halves: OpenConnection[] = []
   for (let index = 0; index < 2_000; index++) halves.push(await open(half))
   await eventually('the heads were sent', async () =>
     halves.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),

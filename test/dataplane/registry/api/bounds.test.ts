@@ -4,10 +4,10 @@ import { registryFile, server, startRegistry, type TestRegistry } from '../../..
 
 let registry: TestRegistry
 test.before(async () => {
-  const titled = (name: string, version: string) => server(name, version, { description: 'd'.repeat(20_000) })
+  const buildServer = (name: string, version: string) => server(name, version, { description: 'd'.repeat(20_000) })
   const versions = Array.from({ length: 110 }, (_, index) => index)
   const names = Array.from({ length: 10 }, (_, index) => `x/n${index + 10}`)
-  const house = registryFile(names.flatMap((name) => versions.map((patch) => titled(name, `1.0.${patch}`))))
+  const house = registryFile(names.flatMap((name) => versions.map((patch) => buildServer(name, `1.0.${patch}`))))
   registry = await startRegistry({ house }, { limits: { managedBytes: 4_096, bodyBytes: 2 ** 20 } })
 })
 test.after(() => registry.close())
@@ -67,7 +67,7 @@ test('settings of API sources and documents of a managed source have limits in b
   const full = await publish('own/b', 3_000)
   assert.equal([full.status, full.body.error], [409, 'conflict'])
   assert.match(full.body.message ?? '', 'managedBytes')
-  assert.is((await publish('own/a', 3_000)).status, 200, 'what is there already is no more')
+  assert.is((await publish('own/a', 3_000)).status, 200, 'existing versions do not count')
   assert.is((await publish('own/c', 100)).status, 201)
 
   const data = JSON.stringify({ filler: 'x'.repeat(900_000) })

@@ -123,12 +123,12 @@ for (const path of ['/openapi.json', '/openapi.yaml'])
   })
 
 test('the lengths of a search and a version are counted in characters, not in UTF-16 units', async () => {
-  const wide = (length: number) => encodeURIComponent('\u{1f600}'.repeat(length))
+  const encodeWide = (length: number) => encodeURIComponent('\u{1f600}'.repeat(length))
   for (const [path, status] of [
-    [`${MAIN}?search=${wide(200)}`, 200],
-    [`${MAIN}?search=${wide(201)}`, 400],
-    [`${MAIN}?version=${wide(255)}`, 200],
-    [`${MAIN}?version=${wide(256)}`, 400],
+    [`${MAIN}?search=${encodeWide(200)}`, 200],
+    [`${MAIN}?search=${encodeWide(201)}`, 400],
+    [`${MAIN}?version=${encodeWide(255)}`, 200],
+    [`${MAIN}?version=${encodeWide(256)}`, 400],
   ] as const)
     assert.is((await get(path)).status, status, path)
 })

@@ -50,7 +50,7 @@ const read = async (path = GATE) =>
     claims: object
   }>
 const names = (rows: readonly Row[]) => rows.map(({ name, version }) => `${name}@${version}`)
-const refused = ({ status, body }: Reply) => `${status} ${body.error}`
+const formatRefusal = ({ status, body }: Reply) => `${status} ${body.error}`
 
 // Without its host this would be another image: that of the name's owner on Docker Hub.
 const elsewhere = { registryBaseUrl: 'https://ghcr.io', identifier: 'acme/elsewhere', version: '1.0.0' }
@@ -103,20 +103,20 @@ test('a row has only the parts of the document that a gateway compares', async (
     ],
   })
   const path = `${entryPath('com.acme/located')}/versions/2.0.0`
-  const statusOf = async () => (await read()).servers.find(({ name }) => name === 'com.acme/located')?.status
+  const readStatus = async () => (await read()).servers.find(({ name }) => name === 'com.acme/located')?.status
   await it.as('super-admin', 'PATCH', `${path}/status`, { status: 'deprecated' })
-  assert.is(await statusOf(), 'deprecated')
+  assert.is(await readStatus(), 'deprecated')
   await it.as('super-admin', 'DELETE', path)
-  assert.is(await statusOf(), 'deleted')
+  assert.is(await readStatus(), 'deleted')
 })
 
 test('the role readGates reads it, and so do super-admins; nobody else', async () => {
   assert.is((await ask()).status, 200)
   assert.is((await it.as('super-admin', 'GET', GATE)).status, 200)
   for (const caller of ['platform-admin', 'both-teams', 'nobody'] as const)
-    assert.is(refused(await it.as(caller, 'GET', GATE)), '403 forbidden_role', caller)
+    assert.is(formatRefusal(await it.as(caller, 'GET', GATE)), '403 forbidden_role', caller)
   assert.is((await it.as(undefined, 'GET', GATE)).status, 401)
-  assert.is(refused(await it.as('super-admin', 'GET', '/v1/registries/unknown/gate')), '404 not_found')
+  assert.is(formatRefusal(await it.as('super-admin', 'GET', '/v1/registries/unknown/gate')), '404 not_found')
   assert.is((await ask('/v1/registries/unknown/gate')).status, 404)
   for (const path of ['/v1/registries', '/v1/registries/main/entries', '/v1/sources'])
     assert.is((await ask(path)).status, 403, path)
@@ -196,11 +196,11 @@ test('a caller who loses the role while waiting gets no rows', async () => {
 })
 
 test('a page has at most 8 MiB, cursors lead through all rows, and a foreign cursor is refused', async () => {
-  const big = (name: string) => ({
+  const buildLarge = (name: string) => ({
     ...server(name),
     remotes: Array.from({ length: 4_000 }, (_, n) => ({ type: 'sse', url: `https://${n}.example/${'x'.repeat(100)}` })),
   })
-  const many = Array.from({ length: 18 }, (_, n) => big(`com.big/n${String(n).padStart(2, '0')}`))
+  const many = Array.from({ length: 18 }, (_, n) => buildLarge(`com.big/n${String(n).padStart(2, '0')}`))
   await it.registry.folder.write('shared.json', registryFile([server('com.acme/shared'), ...many]))
   const all: string[] = []
   let pages = 0

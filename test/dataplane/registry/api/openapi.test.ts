@@ -20,10 +20,10 @@ interface Description {
   readonly paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>
 }
 
-const described = async () => (await it.as(undefined, 'GET', '/openapi.json')).body as Description
+const readDescription = async () => (await it.as(undefined, 'GET', '/openapi.json')).body as Description
 
 test('the API describes itself, the same in JSON and YAML', async () => {
-  const json = await described()
+  const json = await readDescription()
   assert.is(json.openapi, '3.1.0')
   const yaml = await fetch(`${it.registry.url}/openapi.yaml`)
   assert.is(yaml.headers.get('content-type'), 'application/yaml')
@@ -31,7 +31,7 @@ test('the API describes itself, the same in JSON and YAML', async () => {
 })
 
 test('each operation has a unique id and lists every common error; no keyword of ours is published', async () => {
-  const { paths } = await described()
+  const { paths } = await readDescription()
   const operations = Object.values(paths).flatMap((path) => Object.values(path))
   const names = operations.map(({ operationId }) => operationId)
   assert.is(new Set(names).size, names.length)

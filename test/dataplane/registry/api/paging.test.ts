@@ -12,8 +12,8 @@ const second = [
   ...generateServers({ ...options, names: 100, seed: 2, prefix: 'second' }),
 ]
 const taken = new Set(first.map(({ name }) => name))
-const shown = [...first, ...second.filter(({ name }) => !taken.has(name))]
-const labelOf = ({ name, version }: { name: string; version: string }) => `${name}@${version}`
+const visible = [...first, ...second.filter(({ name }) => !taken.has(name))]
+const findLabel = ({ name, version }: { name: string; version: string }) => `${name}@${version}`
 
 let registry: TestRegistry
 test.before(async () => {
@@ -36,7 +36,7 @@ for (const limit of [1, 7, 30, 100])
   test(`pages of ${limit} bring everything once, by name`, async () => {
     const found = await walk(`limit=${limit}`)
     assert.is(new Set(found).size, found.length)
-    assert.equal(found.toSorted(), shown.map(labelOf).sort())
+    assert.equal(found.toSorted(), visible.map(findLabel).sort())
     const names = found.map((label) => label.split('@')[0] as string)
     assert.equal(names, names.toSorted(byBytes))
   })
@@ -44,15 +44,15 @@ for (const limit of [1, 7, 30, 100])
 for (const term of ['calendar', 'a', 'number 13', 'no such thing at all'])
   test(`pages of a search for “${term}” bring every match once`, async () => {
     const found = await walk(`limit=10&search=${encodeURIComponent(term)}`)
-    const wanted = shown.filter(({ name, title, description }) =>
+    const wanted = visible.filter(({ name, title, description }) =>
       [name, title, description].some((text) => text.toLowerCase().includes(term)),
     )
-    assert.equal(found.toSorted(), wanted.map(labelOf).sort())
+    assert.equal(found.toSorted(), wanted.map(findLabel).sort())
   })
 
 test('pages of the latest bring every name once', async () => {
   const found = await walk('limit=33&version=latest')
-  assert.equal(found.map((label) => label.split('@')[0]).sort(), [...new Set(shown.map(({ name }) => name))].sort())
+  assert.equal(found.map((label) => label.split('@')[0]).sort(), [...new Set(visible.map(({ name }) => name))].sort())
 })
 
 test('a last page that is full has no cursor', async () => {
@@ -78,7 +78,7 @@ test('paging continues at its place when entries come and go', async () => {
     cursor = list.metadata.nextCursor
   }
   assert.is(new Set([...seen, ...rest]).size, seen.length + rest.length)
-  const stayed = changed.map(labelOf).filter((label) => !seen.includes(label))
+  const stayed = changed.map(findLabel).filter((label) => !seen.includes(label))
   for (const label of stayed) assert.ok(rest.includes(label), label)
 })
 

@@ -7,7 +7,7 @@ import {
   type AuthzRegistry,
   type CallerName,
   entryPath,
-  listed,
+  listLabels,
   type Reply,
   startAuthzRegistry,
 } from '../../../support/registry/authz.ts'
@@ -67,10 +67,10 @@ test('HEAD has the headers of GET, compressed or not, and for errors too', async
       assert.is(get.status, status)
       assert.is(get.headers['content-length'], `${get.bytes.length}`)
       assert.is(head.bytes.length, 0)
-      const { date, ...told } = head.headers
+      const { date, ...rest } = head.headers
       const { date: other, ...expected } = get.headers
       assert.ok(date && other)
-      assert.equal(told, expected, `${encoding} ${path}`)
+      assert.equal(rest, expected, `${encoding} ${path}`)
     }
 })
 
@@ -127,10 +127,10 @@ test('no caller gets another caller’s answer, and a writer sees its own change
   const padding = { description: 'x'.repeat(100), _meta: { pad: 'y'.repeat(2_000) } }
   const schema = { $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json' }
   const get = async (caller: CallerName, encoding: string) => {
-    const headers = { authorization: `Bearer ${await it.tokenOf(caller)}`, 'accept-encoding': encoding }
-    const { status, headers: told, bytes } = await ask(LIST, headers, 'GET', it.registry.url)
+    const headers = { authorization: `Bearer ${await it.mintToken(caller)}`, 'accept-encoding': encoding }
+    const { status, headers: received, bytes } = await ask(LIST, headers, 'GET', it.registry.url)
     assert.is(status, 200)
-    const text = told['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
+    const text = received['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
     return JSON.parse(text.toString()).servers.map((one: { server: { name: string } }) => one.server.name) as string[]
   }
   const publish = async (name: string) => {
@@ -149,9 +149,9 @@ test('no caller gets another caller’s answer, and a writer sees its own change
       assert.equal(await get('outsider', encoding), [])
     }
   }
-  const token = await it.tokenOf('platform-writer')
+  const token = await it.mintToken('platform-writer')
   const whole = await it.as(`Bearer ${token}`, 'GET', LIST)
-  assert.equal(listed(whole), await get('platform-writer', 'gzip'))
+  assert.equal(listLabels(whole), await get('platform-writer', 'gzip'))
 })
 
 test('claims that change and registries that are removed during a read hide no entry that stays visible', async () => {
@@ -166,17 +166,17 @@ test('claims that change and registries that are removed during a read hide no e
 
   const answers = new Map<string, number>()
   let done = false
-  let asked = 0
+  let requests = 0
   const keepAsking = async (registry: string, rest: () => string) => {
     while (!done) {
       const { status, body } = await it.as(own, 'GET', `/registry/${registry}/v0.1/servers${rest()}`)
-      const what = `${registry} ${status}${body.servers === undefined ? '' : ` ${listed({ body } as Reply)}`}`
+      const what = `${registry} ${status}${body.servers === undefined ? '' : ` ${listLabels({ body } as Reply)}`}`
       answers.set(what, (answers.get(what) ?? 0) + 1)
     }
   }
   // A different query each time, so that the store is always asked.
   const search = () =>
-    `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * asked++).toISOString()}`
+    `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * requests++).toISOString()}`
   const asking = Array.from({ length: 3 }, () => [
     keepAsking('main', search),
     keepAsking('main', () => '/com.acme%2Fown/versions/latest'),
@@ -194,7 +194,7 @@ test('claims that change and registries that are removed during a read hide no e
 })
 
 test('two Authorization headers are refused', async () => {
-  const token = await it.tokenOf('super-admin')
+  const token = await it.mintToken('super-admin')
   const twice: Answer = await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(it.registry.url)
     const sent = request({ hostname, port, path: LIST }, (response) => {
@@ -209,17 +209,17 @@ test('two Authorization headers are refused', async () => {
 })
 
 test('the cache of bodies has a size limit and evicts the least recently used', () => {
-  const kept = new BodyCache()
+  const cache = new BodyCache()
   const body = (bytes: number): ResponseBody => ({ bytes: Buffer.alloc(bytes), gzip: true, revision: '1' })
   const million = 1024 * 1024
-  for (let index = 0; index < 31; index++) kept.keep(`${index}`, body(million))
-  assert.ok(kept.get('0'))
-  for (let index = 31; index < 40; index++) kept.keep(`${index}`, body(million))
-  assert.ok(kept.get('0'), 'it was asked for')
-  assert.is(kept.get('1'), undefined)
-  assert.ok(kept.get('39'))
-  kept.keep('large', body(5 * million))
-  assert.is(kept.get('large'), undefined)
+  for (let index = 0; index < 31; index++) cache.keep(`${index}`, body(million))
+  assert.ok(cache.get('0'))
+  for (let index = 31; index < 40; index++) cache.keep(`${index}`, body(million))
+  assert.ok(cache.get('0'), 'it was requested')
+  assert.is(cache.get('1'), undefined)
+  assert.ok(cache.get('39'))
+  cache.keep('large', body(5 * million))
+  assert.is(cache.get('large'), undefined)
 })
 
 test.run()

@@ -9,9 +9,9 @@ import { ConfigError } from '../../../../dataplane/config/load.ts'
 import { serveRegistry } from '../../../../dataplane/registry/index.ts'
 import { type Operation, type Outcome, observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import {
-  configOf,
+  buildConfig,
   labels,
   type RegistryFolder,
   registryFile,
@@ -25,7 +25,7 @@ let folder: RegistryFolder
 test.before.each(async () => {
   folder = await registryFolder()
   await folder.write('own.json', registryFile([server('a/b')]))
-  await folder.configure(configOf({ own: 'own.json' }))
+  await folder.configure(buildConfig({ own: 'own.json' }))
 })
 test.after.each(() => folder.remove())
 
@@ -35,7 +35,7 @@ const serve = (rest: object = {}) =>
     stateDirectory: folder.stateDirectory,
     listen: '127.0.0.1:0',
     adminListen: '127.0.0.1:0',
-    log: keptLog().log,
+    log: recordLog().log,
     ...rest,
   })
 
@@ -56,7 +56,7 @@ test('the admin listener serves health, readiness and status', async () => {
     return { status: response.status, body: await response.json() }
   }
   assert.equal(await get('/healthz'), { status: 200, body: { status: 'ok' } })
-  await eventually('ready', async () => (await get('/readyz')).status === 200)
+  await eventually('it is ready', async () => (await get('/readyz')).status === 200)
   assert.equal((await get('/version')).body, version)
   const { config, refused, registries, sources } = (await get('/status')).body as never
   assert.match(config, /^sha256:[0-9a-f]{64}$/)
@@ -119,12 +119,13 @@ test('an empty configuration starts, and the admin API fills the registry', asyn
   await fetch(`${registry.url}/v1/sources/made/sync?wait=true`, { method: 'POST' })
   assert.equal(labels(await registry.list('/servers')), ['com.example/a@1.0.0'])
 
-  const { problems: told } = await registry.source('made')
-  const asked = async (path: string) => (await (await fetch(`${registry.url}${path}`)).json()) as Record<string, never>
-  const source = await asked('/v1/sources/made')
-  assert.equal([source['leftOut'], source['problems']], [1, told])
-  assert.is(told[0]?.pointer, '/data/servers/1')
-  const [listed] = ((await asked('/v1/sources'))['sources'] ?? []) as readonly object[]
+  const { problems: reported } = await registry.source('made')
+  const fetchJson = async (path: string) =>
+    (await (await fetch(`${registry.url}${path}`)).json()) as Record<string, never>
+  const source = await fetchJson('/v1/sources/made')
+  assert.equal([source['leftOut'], source['problems']], [1, reported])
+  assert.is(reported[0]?.pointer, '/data/servers/1')
+  const [listed] = ((await fetchJson('/v1/sources'))['sources'] ?? []) as readonly object[]
   assert.ok(listed && !('problems' in listed))
 
   for (const path of ['com.example/cook', 'com.example%2Fcook', 'com.example/cook/versions/latest']) {

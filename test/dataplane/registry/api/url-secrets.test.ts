@@ -13,13 +13,13 @@ const DEAD = '127.0.0.1:9'
 test('log, status and answers contain no key of a URL', async () => {
   const folder = await registryFolder()
   // The configuration refuses user names, passwords and fragments.
-  const dead = (path: string) => `http://${DEAD}/${path}?key=${SECRET}`
+  const deadUrl = (path: string) => `http://${DEAD}/${path}?key=${SECRET}`
   const refused = `http://user:${SECRET}@${DEAD}/?key=${SECRET}#${SECRET}`
   const syncPolicy = { interval: '1h' }
   const sources = [
-    { name: 'api', api: { endpoint: dead('api') }, syncPolicy },
-    { name: 'url', file: { url: dead('url') }, syncPolicy },
-    { name: 'git', git: { repository: dead('git'), path: 'registry.json' }, syncPolicy },
+    { name: 'api', api: { endpoint: deadUrl('api') }, syncPolicy },
+    { name: 'url', file: { url: deadUrl('url') }, syncPolicy },
+    { name: 'git', git: { repository: deadUrl('git'), path: 'registry.json' }, syncPolicy },
   ]
   const provider = {
     name: 'idp',
@@ -43,18 +43,18 @@ test('log, status and answers contain no key of a URL', async () => {
       return sources.length === 3 && sources.every(({ error }) => error !== null)
     })
     const jwt = `${btoa('{"alg":"RS256"}')}.${btoa(`{"iss":"http://${DEAD}"}`)}.x`.replaceAll('=', '')
-    const shown = [JSON.stringify(await registry.status())]
+    const visible = [JSON.stringify(await registry.status())]
     for (const token of [undefined, 'opaque', jwt])
       for (const path of ['/registry/main/v0.1/servers', '/v1/me', '/v1/sources', '/', '/none'])
-        shown.push(
+        visible.push(
           await (
             await fetch(registry.url + path, { headers: token ? { authorization: `Bearer ${token}` } : {} })
           ).text(),
         )
     await folder.configure({ sources: [{ name: 'api', api: { endpoint: refused } }], registries: [] })
     await eventually('a refusal', async () => (await registry.status()).refused.length > 0)
-    shown.push(JSON.stringify(await registry.status()), registry.log.text())
-    for (const text of shown) assert.not.match(text, SECRET)
+    visible.push(JSON.stringify(await registry.status()), registry.log.text())
+    for (const text of visible) assert.not.match(text, SECRET)
     assert.match(registry.log.text(), DEAD)
   } finally {
     await registry.close()

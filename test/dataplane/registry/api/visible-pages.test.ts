@@ -8,20 +8,20 @@ test.after(endStores)
 
 const SOURCES = 14
 /** Returns the names of a source: only the first has the ones that come first; every other name is in several sources. */
-function namesOf(source: number): string[] {
+function buildNames(source: number): string[] {
   const numbers = Array.from({ length: 60 }, (_, number) => number)
   const own = numbers.filter((number) => (source === 0 ? number < 40 : number >= 40 || number % SOURCES === source))
   return own
     .filter((number) => source === 0 || number % 3 === source % 3)
     .map((number) => `x/n${String(number).padStart(2, '0')}`)
 }
-const versionOf = (source: number) => `1.0.${source}`
+const buildVersion = (source: number) => `1.0.${source}`
 
 async function fill(store: Store): Promise<ReadonlyMap<number, number>> {
   const sources = Array.from({ length: SOURCES }, (_, source) => ({
     source,
     name: `source-${source}`,
-    text: registryFile(namesOf(source).map((name) => server(name, versionOf(source)))),
+    text: registryFile(buildNames(source).map((name) => server(name, buildVersion(source)))),
   }))
   await store.applySettings({
     sources: sources.map(({ source, name, text }) => ({
@@ -49,7 +49,7 @@ onBothStores('each caller pages through the visible names, whichever other sourc
     for (const limit of [3, 7, 100]) {
       const expected = new Map<string, string>()
       for (const source of seen)
-        for (const name of namesOf(source)) if (!expected.has(name)) expected.set(name, versionOf(source))
+        for (const name of buildNames(source)) if (!expected.has(name)) expected.set(name, buildVersion(source))
       const visible = seen.map((source) => setOf.get(source) as number)
       const query = { registry: 'main', type: 'server', visible, limit, includeDeleted: false } as const
       const met: [string, string][] = []

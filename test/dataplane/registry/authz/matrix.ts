@@ -7,7 +7,7 @@ import {
   callers,
   data,
   entryPath,
-  listed,
+  listLabels,
   platform,
   type Reply,
   serverPath,
@@ -32,7 +32,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
 
   const status = async (caller: string | undefined, method: string, path: string, body?: unknown) =>
     (await it.as(caller, method, path, body)).status
-  const refused = ({ status, body }: Reply) => `${status} ${body.error}`
+  const formatRefusal = ({ status, body }: Reply) => `${status} ${body.error}`
   const list = (registry: string) => `/registry/${registry}/v0.1/servers`
   const NOT_FOUND = { error: 'not_found', message: 'Not found.' }
 
@@ -52,7 +52,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     ] as const)
       for (const header of [undefined, 'Bearer', 'Bearer garbage', 'Bearer a.b.c', 'Basic YTpi']) {
         const { headers, ...reply } = await it.as(header, method, path)
-        assert.is(refused({ headers, ...reply }), '401 unauthenticated', `${method} ${path} ${header}`)
+        assert.is(formatRefusal({ headers, ...reply }), '401 unauthenticated', `${method} ${path} ${header}`)
         assert.match(
           headers.get('www-authenticate') ?? '',
           /^Bearer realm="mcp-registry", resource_metadata="https:\/\/registry\.example\/\.well-known\/oauth-protected-resource"/,
@@ -83,10 +83,10 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       for (const [registry, code] of Object.entries(expected))
         for (const path of ['', '?limit=0', '/com.acme%2Fshared/versions', '/com.acme%2Fnothing/versions/latest']) {
           const reply = await it.as(caller, 'GET', `${list(registry)}${path}`)
-          if (code === 403) assert.is(refused(reply), '403 forbidden_claims', path)
+          if (code === 403) assert.is(formatRefusal(reply), '403 forbidden_claims', path)
           else if (code === 404) assert.equal([reply.status, reply.body], [404, NOT_FOUND], path)
           else if (path === '') assert.is(reply.status, 200)
-          else if (path === '?limit=0') assert.is(refused(reply), '400 invalid_request')
+          else if (path === '?limit=0') assert.is(formatRefusal(reply), '400 invalid_request')
         }
     })
 
@@ -101,7 +101,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
   for (const [caller, registry, names] of seen)
     test(`filter: ${caller} sees ${names.length} of ${registry}`, async () => {
       const reply = await it.as(caller, 'GET', list(registry))
-      assert.equal(listed(reply), names)
+      assert.equal(listLabels(reply), names)
       assert.is(reply.body.metadata.count, names.length)
       for (const name of ['com.acme/platform-tool', 'com.acme/data-tool', 'com.acme/shared']) {
         const visible = names.includes(name)
@@ -124,10 +124,11 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
   })
 
   test('an answer is private to the caller: its tag depends on what the caller sees', async () => {
-    const tagOf = async (caller: CallerName) => (await it.as(caller, 'GET', list('main'))).headers.get('etag') as string
-    const mine = await tagOf('platform-writer')
-    assert.is.not(mine, await tagOf('data-writer'))
-    const token = await it.tokenOf('data-writer')
+    const readEtag = async (caller: CallerName) =>
+      (await it.as(caller, 'GET', list('main'))).headers.get('etag') as string
+    const mine = await readEtag('platform-writer')
+    assert.is.not(mine, await readEtag('data-writer'))
+    const token = await it.mintToken('data-writer')
     const again = await fetch(`${it.registry.url}${list('main')}`, {
       headers: { authorization: `Bearer ${token}`, 'if-none-match': mine },
     })
@@ -147,7 +148,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       assert.equal([status, body], [404, NOT_FOUND], path)
     }
     for (const path of ['/v1/sources', '/v1/sources/shared', '/v1/sources/unknown', '/v1/sources/shared/entries'])
-      assert.is(refused(await it.as('platform-writer', 'GET', path)), '403 forbidden_role', path)
+      assert.is(formatRefusal(await it.as('platform-writer', 'GET', path)), '403 forbidden_role', path)
   })
 
   test('a source shows its settings and the state of its syncs', async () => {
@@ -169,7 +170,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       const { status, body } = await it.as('platform-admin', 'GET', path)
       assert.equal([status, body], [404, NOT_FOUND], path)
     }
-    assert.is(refused(await it.as('platform-writer', 'GET', '/v1/registries')), '403 forbidden_role')
+    assert.is(formatRefusal(await it.as('platform-writer', 'GET', '/v1/registries')), '403 forbidden_role')
     const { body } = await it.as('platform-admin', 'GET', '/v1/registries/acme-platform')
     assert.equal([body.sources, body.claims, body.origin], [['platform', 'shared'], platform, 'config'])
   })
@@ -201,7 +202,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     )
     for (const query of ['limit=0', 'limit=101', 'limit=x', 'cursor=x'])
       assert.is(
-        refused(await it.as('super-admin', 'GET', `/v1/registries/main/entries?${query}`)),
+        formatRefusal(await it.as('super-admin', 'GET', `/v1/registries/main/entries?${query}`)),
         '400 invalid_request',
       )
   })
@@ -230,7 +231,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       ['platform-writer', { claims: platform }, '400 invalid_request'],
     ]
     for (const [caller, body, expected] of refusals)
-      assert.is(refused(await post(caller, body)), expected, `${caller} ${JSON.stringify(body)}`)
+      assert.is(formatRefusal(await post(caller, body)), expected, `${caller} ${JSON.stringify(body)}`)
     assert.is((await post('platform-writer', publish('com.acme/p', platform))).status, 201)
 
     const hidden = await it.as('data-writer', 'GET', `${serverPath('main', 'com.acme/p')}/versions/latest`)
@@ -268,7 +269,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is((await post('platform-writer', 'com.acme/v', acme)).status, 201)
     assert.is((await post('platform-writer', 'com.acme/v', acme)).status, 200)
     assert.is(
-      refused(
+      formatRefusal(
         await it.as('platform-writer', 'POST', '/v1/entries', {
           server: { ...server('com.acme/v'), description: 'Other.' },
           claims: acme,
@@ -276,10 +277,10 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       ),
       '409 version_exists',
     )
-    assert.is(refused(await post('platform-writer', 'com.acme/v', platform, '2.0.0')), '409 claims_mismatch')
-    assert.is(refused(await post('super-admin', 'com.acme/v', platform, '2.0.0')), '409 claims_mismatch')
-    assert.is(refused(await post('platform-writer', 'com.acme/v', {}, '2.0.0')), '400 claims_required')
-    assert.is(refused(await post('platform-writer', 'com.acme/v', platform)), '409 claims_mismatch')
+    assert.is(formatRefusal(await post('platform-writer', 'com.acme/v', platform, '2.0.0')), '409 claims_mismatch')
+    assert.is(formatRefusal(await post('super-admin', 'com.acme/v', platform, '2.0.0')), '409 claims_mismatch')
+    assert.is(formatRefusal(await post('platform-writer', 'com.acme/v', {}, '2.0.0')), '400 claims_required')
+    assert.is(formatRefusal(await post('platform-writer', 'com.acme/v', platform)), '409 claims_mismatch')
     assert.is((await post('data-writer', 'com.acme/v', acme, '2.0.0')).status, 201)
 
     const versions = await it.as('platform-writer', 'GET', `${serverPath('main', 'com.acme/v')}/versions`)
@@ -290,30 +291,30 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('outsider', 'GET', `${serverPath('main', 'com.acme/v')}/versions`), 404)
   })
 
-  test('deleting: by whoever holds the claims; the version may be published again', async () => {
+  test('deleting: by callers with the claims; the version may be published again', async () => {
     const path = `${entryPath('com.acme/gone')}/versions/1.0.0`
     await it.as('platform-writer', 'POST', '/v1/entries', publish('com.acme/gone', platform))
-    assert.is(refused(await it.as('data-writer', 'DELETE', path)), '403 forbidden_claims')
-    assert.is(refused(await it.as('platform-admin', 'DELETE', path)), '403 forbidden_role')
+    assert.is(formatRefusal(await it.as('data-writer', 'DELETE', path)), '403 forbidden_claims')
+    assert.is(formatRefusal(await it.as('platform-admin', 'DELETE', path)), '403 forbidden_role')
     assert.is(
-      refused(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/gone')}/versions/latest`)),
+      formatRefusal(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/gone')}/versions/latest`)),
       '400 invalid_request',
     )
     assert.is(
-      refused(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/gone')}/versions/3.0.0`)),
+      formatRefusal(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/gone')}/versions/3.0.0`)),
       '404 not_found',
     )
     assert.is(await status('platform-writer', 'DELETE', path), 204)
-    assert.is(refused(await it.as('platform-writer', 'DELETE', path)), '404 not_found')
+    assert.is(formatRefusal(await it.as('platform-writer', 'DELETE', path)), '404 not_found')
     assert.is(await status('platform-writer', 'GET', `${serverPath('main', 'com.acme/gone')}/versions/latest`), 404)
     assert.is(await status('platform-writer', 'POST', '/v1/entries', publish('com.acme/gone', platform)), 201)
     assert.is(await status('super-admin', 'DELETE', path), 204)
     assert.is(
-      refused(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/platform-tool')}/versions/1.0.0`)),
+      formatRefusal(await it.as('platform-writer', 'DELETE', `${entryPath('com.acme/platform-tool')}/versions/1.0.0`)),
       '403 read_only',
     )
     assert.is(
-      refused(await it.as('data-writer', 'DELETE', `${entryPath('com.acme/platform-tool')}/versions/1.0.0`)),
+      formatRefusal(await it.as('data-writer', 'DELETE', `${entryPath('com.acme/platform-tool')}/versions/1.0.0`)),
       '403 forbidden_claims',
     )
   })
@@ -322,19 +323,25 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     await it.as('platform-writer', 'POST', '/v1/entries', publish('com.acme/aged', platform))
     const path = `${entryPath('com.acme/aged')}/versions/1.0.0/status`
     const aged = { status: 'deprecated', statusMessage: 'Use com.acme/shared.' }
-    assert.is(refused(await it.as('data-writer', 'PATCH', path, aged)), '403 forbidden_claims')
-    assert.is(refused(await it.as('platform-admin', 'PATCH', path, aged)), '403 forbidden_role')
-    assert.is(refused(await it.as('platform-writer', 'PATCH', path, { status: 'deleted' })), '400 invalid_request')
-    assert.is(refused(await it.as('platform-writer', 'PATCH', path.replace('1.0.0', '2.0.0'), aged)), '404 not_found')
+    assert.is(formatRefusal(await it.as('data-writer', 'PATCH', path, aged)), '403 forbidden_claims')
+    assert.is(formatRefusal(await it.as('platform-admin', 'PATCH', path, aged)), '403 forbidden_role')
+    assert.is(
+      formatRefusal(await it.as('platform-writer', 'PATCH', path, { status: 'deleted' })),
+      '400 invalid_request',
+    )
+    assert.is(
+      formatRefusal(await it.as('platform-writer', 'PATCH', path.replace('1.0.0', '2.0.0'), aged)),
+      '404 not_found',
+    )
     const before = new Date(Date.now() - 1).toISOString()
     assert.is(await status('platform-writer', 'PATCH', path, aged), 204)
     const { body } = await it.as('platform-writer', 'GET', `${list('main')}?search=aged&updated_since=${before}`)
-    const { status: told, statusMessage } = body.servers[0]._meta['io.modelcontextprotocol.registry/official']
-    assert.equal({ status: told, statusMessage }, aged)
+    const { status: listed, statusMessage } = body.servers[0]._meta['io.modelcontextprotocol.registry/official']
+    assert.equal({ status: listed, statusMessage }, aged)
     assert.is(await status('platform-writer', 'PATCH', path, { status: 'active' }), 204)
   })
 
-  test('claims of an entry: read and replaced by whoever satisfies the old and the new ones', async () => {
+  test('claims of an entry: read and replaced by callers that satisfy the old and the new ones', async () => {
     const path = `${entryPath('com.acme/moved')}/claims`
     await it.as('both-teams', 'POST', '/v1/entries', publish('com.acme/moved', platform))
     await it.as('both-teams', 'POST', '/v1/entries', publish('com.acme/moved', platform, '2.0.0'))
@@ -357,7 +364,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     ]
     for (const [caller, method, at, body, expected] of refusals)
       assert.is(
-        refused(await it.as(caller, method, at, body)),
+        formatRefusal(await it.as(caller, method, at, body)),
         expected,
         `${caller} ${method} ${at} ${JSON.stringify(body)}`,
       )
@@ -376,7 +383,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('super-admin', 'GET', `${serverPath('main', 'com.acme/moved')}/versions/1.0.0`), 200)
     assert.is(await status('data-writer', 'POST', '/v1/entries', publish('com.acme/moved', undefined, '3.0.0')), 201)
     assert.is(
-      refused(await it.as('data-writer', 'POST', '/v1/entries', publish('com.acme/moved', data, '4.0.0'))),
+      formatRefusal(await it.as('data-writer', 'POST', '/v1/entries', publish('com.acme/moved', data, '4.0.0'))),
       '409 claims_mismatch',
     )
   })
@@ -394,10 +401,10 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       ['both-teams', platform],
     ] as const) {
       assert.equal((await it.as(caller, 'GET', path)).body, { claims }, caller)
-      assert.is(refused(await it.as(caller, 'PUT', path, { claims: {} })), '403 read_only', caller)
+      assert.is(formatRefusal(await it.as(caller, 'PUT', path, { claims: {} })), '403 read_only', caller)
     }
     assert.equal((await it.as('both-teams', 'GET', `${path}?source=second`)).body, { claims: data })
-    assert.is(refused(await it.as('outsider-writer', 'GET', path)), '403 forbidden_claims')
+    assert.is(formatRefusal(await it.as('outsider-writer', 'GET', path)), '403 forbidden_claims')
     for (const name of ['first', 'second']) assert.is(await status('super-admin', 'DELETE', `/v1/sources/${name}`), 204)
   })
 
@@ -417,22 +424,38 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
         ['PUT', '/v1/registries/acme-all', { sources: ['shared'] }],
         ['DELETE', '/v1/registries/acme-all', undefined],
       ] as const)
-        assert.is(refused(await it.as(caller, method, path, body)), '403 read_only', `${caller} ${method} ${path}`)
+        assert.is(
+          formatRefusal(await it.as(caller, method, path, body)),
+          '403 read_only',
+          `${caller} ${method} ${path}`,
+        )
   })
 
-  test('the life of a source: made, hidden from others, changed, held by a registry, removed', async () => {
+  test('the life of a source: created, hidden from others, changed, used by a registry, removed', async () => {
     const path = '/v1/sources/team'
     const source = { managed: {}, claims: platform }
     const as = (caller: CallerName, method: string, at: string, body?: unknown) => it.as(caller, method, at, body)
-    assert.is(refused(await as('platform-admin', 'PUT', path, { ...source, claims: data })), '403 claims_not_subset')
     assert.is(
-      refused(await as('platform-admin', 'POST', '/v1/sources', { name: 'team', ...source, claims: data })),
+      formatRefusal(await as('platform-admin', 'PUT', path, { ...source, claims: data })),
       '403 claims_not_subset',
     )
-    assert.is(refused(await as('platform-admin', 'PUT', path, { ...source, name: 'other' })), '400 invalid_request')
+    assert.is(
+      formatRefusal(await as('platform-admin', 'POST', '/v1/sources', { name: 'team', ...source, claims: data })),
+      '403 claims_not_subset',
+    )
+    assert.is(
+      formatRefusal(await as('platform-admin', 'PUT', path, { ...source, name: 'other' })),
+      '400 invalid_request',
+    )
     assert.is((await as('platform-admin', 'PUT', path, source)).status, 201)
-    assert.is(refused(await as('platform-admin', 'POST', '/v1/sources', { name: 'team', ...source })), '409 conflict')
-    assert.is(refused(await as('platform-admin', 'POST', '/v1/sources', { name: 'shared', ...source })), '409 conflict')
+    assert.is(
+      formatRefusal(await as('platform-admin', 'POST', '/v1/sources', { name: 'team', ...source })),
+      '409 conflict',
+    )
+    assert.is(
+      formatRefusal(await as('platform-admin', 'POST', '/v1/sources', { name: 'shared', ...source })),
+      '409 conflict',
+    )
     const { body } = await as('platform-admin', 'GET', path)
     assert.equal(
       [body.name, body.managed, body.claims, body.origin, body.sync],
@@ -440,17 +463,20 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     )
     for (const method of ['GET', 'PUT', 'DELETE'])
       assert.is(
-        refused(await as('outsider-admin', method, path, method === 'PUT' ? source : undefined)),
+        formatRefusal(await as('outsider-admin', method, path, method === 'PUT' ? source : undefined)),
         '404 not_found',
       )
-    assert.is(refused(await as('platform-admin', 'PUT', path, { ...source, claims: data })), '403 claims_not_subset')
     assert.is(
-      refused(await as('platform-admin', 'PUT', path, { git: { repository: 'https://example.com/a.git' } })),
+      formatRefusal(await as('platform-admin', 'PUT', path, { ...source, claims: data })),
+      '403 claims_not_subset',
+    )
+    assert.is(
+      formatRefusal(await as('platform-admin', 'PUT', path, { git: { repository: 'https://example.com/a.git' } })),
       '400 invalid_request',
     )
     assert.is((await as('platform-admin', 'PUT', path, { ...source, claims: acme })).status, 200)
     assert.is(
-      refused(await as('platform-writer', 'POST', '/v1/entries', publish('com.acme/which', platform))),
+      formatRefusal(await as('platform-writer', 'POST', '/v1/entries', publish('com.acme/which', platform))),
       '400 source_required',
     )
     assert.is(
@@ -469,30 +495,33 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       (await as('platform-admin', 'PUT', '/v1/registries/own', { sources: ['team'], claims: platform })).status,
       201,
     )
-    assert.equal(listed(await as('platform-writer', 'GET', list('own'))), ['com.acme/which'])
-    assert.is(refused(await as('platform-admin', 'DELETE', path)), '409 conflict')
+    assert.equal(listLabels(await as('platform-writer', 'GET', list('own'))), ['com.acme/which'])
+    assert.is(formatRefusal(await as('platform-admin', 'DELETE', path)), '409 conflict')
     assert.is((await as('platform-admin', 'DELETE', '/v1/registries/own')).status, 204)
     assert.is((await as('platform-admin', 'DELETE', path)).status, 204)
-    assert.is(refused(await as('platform-admin', 'DELETE', path)), '404 not_found')
-    assert.is(refused(await as('platform-admin', 'GET', path)), '404 not_found')
+    assert.is(formatRefusal(await as('platform-admin', 'DELETE', path)), '404 not_found')
+    assert.is(formatRefusal(await as('platform-admin', 'GET', path)), '404 not_found')
   })
 
   test('the life of a registry', async () => {
     const path = '/v1/registries/mine'
     const put = (caller: CallerName, body: unknown) => it.as(caller, 'PUT', path, body)
-    assert.is(refused(await put('platform-admin', { sources: ['shared'], claims: data })), '403 claims_not_subset')
+    assert.is(
+      formatRefusal(await put('platform-admin', { sources: ['shared'], claims: data })),
+      '403 claims_not_subset',
+    )
     for (const sources of [[], ['unknown'], ['data'], ['shared', 'shared']])
-      assert.is(refused(await put('platform-admin', { sources })), '400 invalid_request', JSON.stringify(sources))
+      assert.is(formatRefusal(await put('platform-admin', { sources })), '400 invalid_request', JSON.stringify(sources))
     assert.is((await put('platform-admin', { sources: ['shared'], claims: platform })).status, 201)
     assert.is((await put('platform-admin', { sources: ['platform', 'shared'], claims: acme })).status, 200)
-    assert.equal(listed(await it.as('platform-writer', 'GET', list('mine'))), [
+    assert.equal(listLabels(await it.as('platform-writer', 'GET', list('mine'))), [
       'com.acme/covered',
       'com.acme/platform-tool',
       'com.acme/shared',
     ])
-    assert.is(refused(await it.as('outsider-admin', 'GET', path)), '404 not_found')
-    assert.is(refused(await it.as('outsider-admin', 'DELETE', path)), '404 not_found')
-    assert.is(refused(await it.as('platform-writer', 'DELETE', path)), '403 forbidden_role')
+    assert.is(formatRefusal(await it.as('outsider-admin', 'GET', path)), '404 not_found')
+    assert.is(formatRefusal(await it.as('outsider-admin', 'DELETE', path)), '404 not_found')
+    assert.is(formatRefusal(await it.as('platform-writer', 'DELETE', path)), '403 forbidden_role')
     const { body } = await it.as('platform-admin', 'GET', path)
     assert.equal([body.sources, body.claims, body.origin], [['platform', 'shared'], acme, 'api'])
     assert.is(await status('platform-admin', 'DELETE', path), 204)
@@ -504,10 +533,10 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     })
     assert.equal([posted.status, posted.headers.get('location')], [201, '/v1/registries/posted'])
     assert.is(
-      refused(await it.as('super-admin', 'POST', '/v1/registries', { name: 'posted', sources: ['data'] })),
+      formatRefusal(await it.as('super-admin', 'POST', '/v1/registries', { name: 'posted', sources: ['data'] })),
       '409 conflict',
     )
-    assert.is(refused(await it.as('platform-admin', 'DELETE', '/v1/registries/posted')), '404 not_found')
+    assert.is(formatRefusal(await it.as('platform-admin', 'DELETE', '/v1/registries/posted')), '404 not_found')
     assert.is(await status('super-admin', 'DELETE', '/v1/registries/posted'), 204)
   })
 
@@ -544,7 +573,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       [{ managed: {}, colour: 'blue' }, '/colour'],
     ] as const) {
       const reply = await it.as('super-admin', 'PUT', '/v1/sources/evil', source)
-      assert.is(refused(reply), '400 invalid_request', JSON.stringify(source))
+      assert.is(formatRefusal(reply), '400 invalid_request', JSON.stringify(source))
       assert.ok(
         reply.body.details.some((detail: { pointer: string }) => detail.pointer === pointer),
         `${JSON.stringify(source)}: ${JSON.stringify(reply.body.details)}`,
@@ -557,13 +586,13 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(await status('platform-admin', 'POST', '/v1/sources/shared/sync'), 202)
     const { status: code, body } = await it.as('platform-admin', 'POST', '/v1/sources/shared/sync?wait=true')
     assert.equal([code, body.state, body.servers], [200, 'ok', 2])
-    assert.is(refused(await it.as('platform-admin', 'POST', '/v1/sources/data/sync')), '404 not_found')
-    assert.is(refused(await it.as('platform-admin', 'POST', '/v1/sources/internal/sync')), '409 conflict')
+    assert.is(formatRefusal(await it.as('platform-admin', 'POST', '/v1/sources/data/sync')), '404 not_found')
+    assert.is(formatRefusal(await it.as('platform-admin', 'POST', '/v1/sources/internal/sync')), '409 conflict')
     assert.is(
-      refused(await it.as('platform-admin', 'POST', '/v1/sources/shared/sync?wait=maybe')),
+      formatRefusal(await it.as('platform-admin', 'POST', '/v1/sources/shared/sync?wait=maybe')),
       '400 invalid_request',
     )
-    assert.is(refused(await it.as('platform-writer', 'POST', '/v1/sources/shared/sync')), '403 forbidden_role')
+    assert.is(formatRefusal(await it.as('platform-writer', 'POST', '/v1/sources/shared/sync')), '403 forbidden_role')
   })
 
   test('/v1/me shows the subject and the roles that the claims give', async () => {
@@ -589,8 +618,8 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(hidden.body.visible, false)
     assert.equal(hidden.body, (await ask('platform-writer', 'com.acme/absent')).body)
     assert.is((await ask('platform-writer', 'com.acme/data-tool', undefined, 'acme-data')).body.checks.length, 1)
-    assert.is(refused(await ask('platform-writer', 'com.acme/data-tool', data)), '403 forbidden_role')
-    assert.is(refused(await ask('super-admin', 'com.acme/data-tool', data, 'unknown')), '404 not_found')
+    assert.is(formatRefusal(await ask('platform-writer', 'com.acme/data-tool', data)), '403 forbidden_role')
+    assert.is(formatRefusal(await ask('super-admin', 'com.acme/data-tool', data, 'unknown')), '404 not_found')
 
     const forOthers = await ask('super-admin', 'com.acme/data-tool', callers['platform-writer'])
     assert.is(forOthers.body.visible, false)
@@ -608,7 +637,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       ['GET', '/v1/sources/a%00', undefined, '404 not_found'],
       ['GET', '/registry/a%00/v0.1/servers', undefined, '404 not_found'],
     ] as const)
-      assert.is(refused(await it.as('super-admin', method, path, body)), expected, path)
+      assert.is(formatRefusal(await it.as('super-admin', method, path, body)), expected, path)
     const explained = await it.as('super-admin', 'POST', '/v1/explain', {
       registry: 'main',
       type: 'server',
@@ -641,9 +670,9 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     }
     assert.is(await status('platform-writer', 'GET', `${serverPath('main', 'com.acme/review')}/versions`), 404)
     const version = `${entryPath('com.acme/review', 'skill')}/versions/1.0.0`
-    assert.is(refused(await it.as('data-writer', 'DELETE', version)), '403 forbidden_claims')
+    assert.is(formatRefusal(await it.as('data-writer', 'DELETE', version)), '403 forbidden_claims')
     assert.is(await status('platform-writer', 'DELETE', version), 204)
-    assert.is(refused(await it.as('platform-writer', 'DELETE', version)), '404 not_found')
+    assert.is(formatRefusal(await it.as('platform-writer', 'DELETE', version)), '404 not_found')
   })
 
   test.run()

@@ -11,7 +11,7 @@ import {
   acme,
   data,
   entryPath,
-  listed,
+  listLabels,
   platform,
   type Reply,
   startAuthzRegistry,
@@ -20,7 +20,7 @@ import { server } from '../../../support/registry/registry.ts'
 
 const MAIN = '/registry/main/v0.1/servers'
 const ALL = ['com.acme/covered', 'com.acme/data-tool', 'com.acme/platform-tool', 'com.acme/shared']
-const refused = ({ status, body }: Reply) => `${status} ${body.error}`
+const formatRefusal = ({ status, body }: Reply) => `${status} ${body.error}`
 
 /** One registry for all tests, which reconfigure it. */
 let it: AuthzRegistry
@@ -41,12 +41,12 @@ const warnings = () =>
 test('anonymous: nothing is checked, and there is no caller to describe', async () => {
   await start({ mode: 'anonymous' })
   const as = (method: string, path: string, body?: unknown) => it.as(undefined, method, path, body)
-  assert.equal(listed(await as('GET', '/registry/acme-data/v0.1/servers')).length > 0, true)
-  assert.equal(listed(await as('GET', MAIN)), ALL)
+  assert.equal(listLabels(await as('GET', '/registry/acme-data/v0.1/servers')).length > 0, true)
+  assert.equal(listLabels(await as('GET', MAIN)), ALL)
   assert.is((await as('GET', '/v1/sources')).body.sources.length, 4)
   assert.is((await as('GET', '/v1/registries')).body.registries.length, 4)
-  assert.is(refused(await as('GET', '/v1/me')), '401 unauthenticated')
-  assert.is(refused(await as('GET', '/.well-known/oauth-protected-resource')), '404 not_found')
+  assert.is(formatRefusal(await as('GET', '/v1/me')), '401 unauthenticated')
+  assert.is(formatRefusal(await as('GET', '/.well-known/oauth-protected-resource')), '404 not_found')
 
   // A publisher may not write what an upstream may; the error names the member.
   for (const [more, pointer] of [
@@ -61,31 +61,31 @@ test('anonymous: nothing is checked, and there is no caller to describe', async 
     ],
   ] as const) {
     const odd = await as('POST', '/v1/entries', { server: { ...server('com.acme/odd'), ...more } })
-    assert.is(refused(odd), '400 invalid_request')
+    assert.is(formatRefusal(odd), '400 invalid_request')
     assert.ok(JSON.stringify(odd.body).includes(pointer), JSON.stringify(odd.body))
   }
   assert.is((await as('POST', '/v1/entries', { server: server('com.acme/free') })).status, 201)
   assert.is((await as('POST', '/v1/entries', { server: server('com.acme/held'), claims: acme })).status, 201)
   assert.is(
-    refused(await as('POST', '/v1/entries', { server: server('com.acme/held', '2.0.0') })),
+    formatRefusal(await as('POST', '/v1/entries', { server: server('com.acme/held', '2.0.0') })),
     '400 claims_required',
   )
   assert.is(
-    refused(await as('POST', '/v1/entries', { server: server('com.acme/free', '2.0.0'), claims: acme })),
+    formatRefusal(await as('POST', '/v1/entries', { server: server('com.acme/free', '2.0.0'), claims: acme })),
     '409 claims_mismatch',
   )
   assert.is((await as('PUT', '/v1/registries/new', { sources: ['data'], claims: data })).status, 201)
-  assert.is(refused(await as('DELETE', '/v1/sources/shared')), '403 read_only')
+  assert.is(formatRefusal(await as('DELETE', '/v1/sources/shared')), '403 read_only')
   assert.ok(warnings().some((line) => line.includes('anonymous')))
 })
 
 test('auth-only: a valid token is needed and sufficient; claims filter nothing, and a warning says so', async () => {
   await start({ mode: 'auth-only' })
   for (const path of [MAIN, '/v1/sources', '/v1/registries', '/v1/me'])
-    assert.is(refused(await it.as(undefined, 'GET', path)), '401 unauthenticated')
+    assert.is(formatRefusal(await it.as(undefined, 'GET', path)), '401 unauthenticated')
   for (const path of ['/registry/acme-data/v0.1/servers', '/v1/sources/data', '/v1/registries/acme-data'])
     assert.is((await it.as('outsider', 'GET', path)).status, 200)
-  assert.equal(listed(await it.as('outsider', 'GET', MAIN)), ALL)
+  assert.equal(listLabels(await it.as('outsider', 'GET', MAIN)), ALL)
   assert.equal((await it.as('outsider', 'GET', '/v1/me')).body, {
     subject: 'outsider',
     roles: ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries', 'readGates'],
@@ -96,25 +96,25 @@ test('auth-only: a valid token is needed and sufficient; claims filter nothing, 
 
   const publish = async (claims: object | undefined, version = '1.0.0') =>
     it.as('platform-writer', 'POST', '/v1/entries', { server: server('com.acme/a', version), claims })
-  assert.is(refused(await publish(undefined)), '400 claims_required')
-  assert.is(refused(await publish({})), '400 claims_required')
-  assert.is(refused(await publish(data)), '403 claims_not_subset')
+  assert.is(formatRefusal(await publish(undefined)), '400 claims_required')
+  assert.is(formatRefusal(await publish({})), '400 claims_required')
+  assert.is(formatRefusal(await publish(data)), '403 claims_not_subset')
   assert.is((await publish(platform)).status, 201)
-  assert.is(refused(await publish(acme, '2.0.0')), '409 claims_mismatch')
+  assert.is(formatRefusal(await publish(acme, '2.0.0')), '409 claims_mismatch')
   assert.is((await it.as('outsider', 'PUT', `${entryPath('com.acme/a')}/claims`, { claims: data })).status, 204)
   assert.is((await it.as('outsider', 'PUT', '/v1/sources/new', { managed: {}, claims: data })).status, 201)
 })
 
 test('unlabelled: deny closes registries and sources without claims', async () => {
   await start({ authz: { unlabelled: 'deny' } })
-  assert.is(refused(await it.as('platform-writer', 'GET', MAIN)), '403 forbidden_claims')
+  assert.is(formatRefusal(await it.as('platform-writer', 'GET', MAIN)), '403 forbidden_claims')
   assert.is((await it.as('platform-writer', 'GET', '/registry/acme-all/v0.1/servers')).status, 200)
   assert.is((await it.as('super-admin', 'GET', MAIN)).status, 200)
-  assert.is(refused(await it.as('platform-admin', 'GET', '/v1/registries/main')), '404 not_found')
+  assert.is(formatRefusal(await it.as('platform-admin', 'GET', '/v1/registries/main')), '404 not_found')
 })
 
 /** Uses node:http: `fetch` would normalize the path. */
-const statusOf = (path: string): Promise<number | undefined> =>
+const readStatus = (path: string): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(it.registry.url)
     request({ hostname, port, path }, (response) => {
@@ -127,8 +127,8 @@ const statusOf = (path: string): Promise<number | undefined> =>
 
 test('public paths, and no others, are open without a token', async () => {
   await start({ mode: 'auth-only', auth: { publicPaths: ['/registry/main', '/v1/sources'] } })
-  assert.equal(listed(await it.as(undefined, 'GET', MAIN)), ALL)
-  assert.is(await statusOf(`${MAIN}/com.acme%2Fshared/versions/latest`), 200)
+  assert.equal(listLabels(await it.as(undefined, 'GET', MAIN)), ALL)
+  assert.is(await readStatus(`${MAIN}/com.acme%2Fshared/versions/latest`), 200)
   for (const path of [
     '/registry/acme-all/v0.1/servers',
     '/registry/main/../acme-all/v0.1/servers',
@@ -141,17 +141,17 @@ test('public paths, and no others, are open without a token', async () => {
     '/v1/registries',
     '/v1/me',
   ])
-    assert.is(await statusOf(path), 401, path)
+    assert.is(await readStatus(path), 401, path)
   // Anonymous callers have no roles.
-  assert.is(refused(await it.as(undefined, 'GET', '/v1/sources')), '401 unauthenticated')
-  assert.is(refused(await it.as('Bearer garbage', 'GET', MAIN)), '401 unauthenticated')
+  assert.is(formatRefusal(await it.as(undefined, 'GET', '/v1/sources')), '401 unauthenticated')
+  assert.is(formatRefusal(await it.as('Bearer garbage', 'GET', MAIN)), '401 unauthenticated')
 })
 
 test('under full authorization a public path shows no entries, with or without claims', async () => {
   await start({ auth: { publicPaths: ['/registry'] } })
-  assert.equal(listed(await it.as(undefined, 'GET', MAIN)), [])
-  assert.is(refused(await it.as(undefined, 'GET', '/registry/acme-all/v0.1/servers')), '403 forbidden_claims')
-  assert.equal(listed(await it.as('super-admin', 'GET', MAIN)), ALL)
+  assert.equal(listLabels(await it.as(undefined, 'GET', MAIN)), [])
+  assert.is(formatRefusal(await it.as(undefined, 'GET', '/registry/acme-all/v0.1/servers')), '403 forbidden_claims')
+  assert.equal(listLabels(await it.as('super-admin', 'GET', MAIN)), ALL)
 })
 
 test('tokens of several issuers are accepted, opaque ones too, and new rules apply on reload', async () => {
@@ -162,7 +162,7 @@ test('tokens of several issuers are accepted, opaque ones too, and new rules app
   const opaque = other.grant({ aud: 'https://other.example', sub: 'carol', ...platform })
   const jwt = await other.mint({ aud: 'https://other.example', sub: 'dave', ...data })
   for (const token of [opaque, jwt])
-    assert.is(refused(await it.as(`Bearer ${token}`, 'GET', '/v1/me')), '401 unauthenticated')
+    assert.is(formatRefusal(await it.as(`Bearer ${token}`, 'GET', '/v1/me')), '401 unauthenticated')
 
   const config = JSON.parse(await readFile(folder.configFile, 'utf8'))
   config.auth.oauth.providers.push({
@@ -175,12 +175,12 @@ test('tokens of several issuers are accepted, opaque ones too, and new rules app
   })
   config.auth.authz.roles.manageEntries = [{ team: 'platform' }]
   await folder.configure(config)
-  const me = async (token: string) => (await it.as(`Bearer ${token}`, 'GET', '/v1/me')).body
-  await eventually('the other issuer is known', async () => (await me(opaque)).subject === 'carol')
-  assert.equal(await me(opaque), { subject: 'carol', roles: ['manageEntries'] })
-  assert.equal(await me(jwt), { subject: 'dave', roles: [] })
+  const readMe = async (token: string) => (await it.as(`Bearer ${token}`, 'GET', '/v1/me')).body
+  await eventually('the other issuer is known', async () => (await readMe(opaque)).subject === 'carol')
+  assert.equal(await readMe(opaque), { subject: 'carol', roles: ['manageEntries'] })
+  assert.equal(await readMe(jwt), { subject: 'dave', roles: [] })
   assert.equal((await it.as('platform-writer', 'GET', '/v1/me')).body.roles, ['manageEntries'])
-  assert.equal(listed(await it.as(`Bearer ${opaque}`, 'GET', MAIN)), [
+  assert.equal(listLabels(await it.as(`Bearer ${opaque}`, 'GET', MAIN)), [
     'com.acme/covered',
     'com.acme/platform-tool',
     'com.acme/shared',
@@ -195,11 +195,14 @@ test('tokens of several issuers are accepted, opaque ones too, and new rules app
 test('bad bodies: limits, types, depth, and all findings at once', async () => {
   await start({ mode: 'anonymous', config: { limits: { bodyBytes: 2048 } } })
   const post = (body: unknown) => it.as(undefined, 'POST', '/v1/entries', body)
-  assert.is(refused(await post({ server: server('a/b', '1.0.0', { description: 'x'.repeat(3000) }) })), '413 too_large')
-  assert.is(refused(await post('{"server":')), '400 parse_error')
-  assert.is(refused(await post('')), '400 parse_error')
-  assert.is(refused(await post(`{"server":${'['.repeat(500)}${']'.repeat(500)}}`)), '400 invalid_request')
-  for (const value of ['[]', 'null', '"x"', '1']) assert.is(refused(await post(value)), '400 invalid_request')
+  assert.is(
+    formatRefusal(await post({ server: server('a/b', '1.0.0', { description: 'x'.repeat(3000) }) })),
+    '413 too_large',
+  )
+  assert.is(formatRefusal(await post('{"server":')), '400 parse_error')
+  assert.is(formatRefusal(await post('')), '400 parse_error')
+  assert.is(formatRefusal(await post(`{"server":${'['.repeat(500)}${']'.repeat(500)}}`)), '400 invalid_request')
+  for (const value of ['[]', 'null', '"x"', '1']) assert.is(formatRefusal(await post(value)), '400 invalid_request')
   const untyped = await fetch(`${it.registry.url}/v1/entries`, { method: 'POST', body: '{}' })
   assert.is(untyped.status, 415)
   const compressed = await fetch(`${it.registry.url}/v1/entries`, {

@@ -48,9 +48,9 @@ const containment: [TokenClaims, ClaimsMap, boolean][] = [
   [{}, { toString: '' }, false],
   [{ note: '' }, { note: '' }, true],
 ]
-for (const [held, required, allowed] of containment)
-  test(`${JSON.stringify(held)} ${allowed ? 'satisfies' : 'does not satisfy'} ${JSON.stringify(required)}`, () => {
-    assert.is(satisfies(held, required), allowed)
+for (const [claims, required, allowed] of containment)
+  test(`${JSON.stringify(claims)} ${allowed ? 'satisfies' : 'does not satisfy'} ${JSON.stringify(required)}`, () => {
+    assert.is(satisfies(claims, required), allowed)
   })
 
 const rules: RoleRules = {
@@ -123,9 +123,9 @@ const access: [TokenClaims, ClaimsMap, boolean, boolean, boolean][] = [
   [{ role: 'root' }, platform, true, true, true],
   [{ role: 'root' }, {}, true, true, true],
 ]
-for (const [held, claims, reach, see, manage] of access)
-  test(`${JSON.stringify(held)} and ${JSON.stringify(claims)}: reach ${reach}, see ${see}, manage ${manage}`, () => {
-    const who = actor('full', held)
+for (const [own, claims, reach, see, manage] of access)
+  test(`${JSON.stringify(own)} and ${JSON.stringify(claims)}: reach ${reach}, see ${see}, manage ${manage}`, () => {
+    const who = actor('full', own)
     assert.equal([mayReach(who, claims), maySee(who, claims), mayManage(who, claims)], [reach, see, manage])
   })
 
@@ -165,9 +165,9 @@ const publishing: [
   ['anonymous', undefined, {}, acme, 'claims_required'],
   ['anonymous', undefined, platform, acme, 'claims_mismatch'],
 ]
-for (const [mode, held, claims, existing, fault] of publishing)
-  test(`${mode}: ${JSON.stringify(held)} publishes ${JSON.stringify(claims)} over ${JSON.stringify(existing)}: ${fault ?? 'fine'}`, () => {
-    assert.is(publishFault(actor(mode, held), claims, existing), fault)
+for (const [mode, own, claims, existing, fault] of publishing)
+  test(`${mode}: ${JSON.stringify(own)} publishes ${JSON.stringify(claims)} over ${JSON.stringify(existing)}: ${fault ?? 'fine'}`, () => {
+    assert.is(publishFault(actor(mode, own), claims, existing), fault)
   })
 
 test('equal claims in another order are the same', () => {

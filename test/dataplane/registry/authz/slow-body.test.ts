@@ -18,7 +18,7 @@ async function beginPut(path: string): Promise<ClientRequest> {
   const put = request(`${stage.registry.url}${path}`, {
     method: 'PUT',
     headers: {
-      authorization: `Bearer ${await stage.tokenOf('platform-admin')}`,
+      authorization: `Bearer ${await stage.mintToken('platform-admin')}`,
       'content-type': 'application/json',
       expect: '100-continue',
     },
@@ -39,8 +39,8 @@ async function finish(put: ClientRequest, body: object): Promise<number> {
 }
 
 test('claims that change while a body arrives apply to that request', async () => {
-  const made = await stage.as('super-admin', 'PUT', '/v1/sources/late', { managed: {}, claims: platform })
-  assert.is(made.status, 201)
+  const created = await stage.as('super-admin', 'PUT', '/v1/sources/late', { managed: {}, claims: platform })
+  assert.is(created.status, 201)
   const registry = { sources: ['shared'], claims: platform }
   assert.is((await stage.as('super-admin', 'PUT', '/v1/registries/late', registry)).status, 201)
 

@@ -44,14 +44,14 @@ const ORDERED = [
   '9007199254740991.0.0',
 ]
 
-const sorted = (versions: readonly string[]) =>
+const sortVersions = (versions: readonly string[]) =>
   versions
     .map((version) => [version, Buffer.from(precedence(version))] as const)
     .sort(([, one], [, other]) => Buffer.compare(one, other))
     .map(([version]) => version)
 
 test('versions sort by precedence, byte by byte', () => {
-  assert.equal(sorted(ORDERED.toReversed()), ORDERED)
+  assert.equal(sortVersions(ORDERED.toReversed()), ORDERED)
 })
 
 test('every pair of semantic versions sorts as the semver package compares it', () => {

@@ -2,7 +2,7 @@ import { pathToFileURL } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listSetups } from '../../../../dataplane/registry/page/pages.ts'
-import { look } from '../../../support/browser.ts'
+import { openPage } from '../../../support/browser.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
@@ -111,12 +111,12 @@ test('without a token a page of a closed server says so, and so does its header'
 })
 
 test('in a browser the page has its layout and loads everything, light and dark', async () => {
-  const light = await look(`${registry.url}/`)
+  const light = await openPage(`${registry.url}/`)
   assert.is(light.console, '')
   assert.is(light.dom.split('class="card"').length - 1, 30)
-  const dark = await look(`${registry.url}/`, { dark: true })
+  const dark = await openPage(`${registry.url}/`, { dark: true })
   assert.not.equal(light.picture, dark.picture)
-  const entry = await look(`${registry.url}/registry/main/servers/com.example/evil`, { width: 500 })
+  const entry = await openPage(`${registry.url}/registry/main/servers/com.example/evil`, { width: 500 })
   assert.is(entry.console, '')
   // An unstyled page is nearly white, and its picture a fraction of this size.
   for (const { picture } of [light, dark, entry]) assert.ok(picture.length > 15_000, `${picture.length}`)
@@ -135,7 +135,7 @@ test('very long words stay within a narrow window', async () => {
     document.title = Array.from(frames, ({ document }) => document.documentElement.scrollWidth)
   }</script>`
   const file = folder.write('page.html', `<!doctype html>${frames.join('')}${measure}`)
-  const { dom } = await look(pathToFileURL(file).href, { width: 1_000 })
+  const { dom } = await openPage(pathToFileURL(file).href, { width: 1_000 })
   assert.equal(/<title>(.*)<\/title>/.exec(dom)?.[1], '500,500,500')
 })
 

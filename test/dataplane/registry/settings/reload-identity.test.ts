@@ -3,14 +3,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createIdentity } from '../../../../dataplane/registry/settings/identity.ts'
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 
 const AUDIENCE = 'https://registry.example'
 
 test('known keys stay in use beside a new provider', async () => {
   const [idp, other] = [await startIdentityProvider(), await startIdentityProvider()]
-  const identity = createIdentity({ log: keptLog().log, observe: observeNothing })
+  const identity = createIdentity({ log: recordLog().log, observe: observeNothing })
   const auth = (...issuers: string[]) => ({
     mode: 'oauth' as const,
     oauth: {

@@ -5,16 +5,16 @@ import { createFilter } from '../../../../dataplane/registry/sources/format/filt
 import { parseCatalog } from '../../../support/registry/parse-catalog.ts'
 import { registryFile, server } from '../../../support/registry/registry.ts'
 
-const tagged = (name: string, ...tags: unknown[]) =>
+const buildTagged = (name: string, ...tags: unknown[]) =>
   server(name, '1.0.0', {
     _meta: { 'io.modelcontextprotocol.registry/publisher-provided': { 'com.example': { [name]: { tags } } } },
   })
 const { versions } = await parseCatalog(
   Buffer.from(
     registryFile([
-      tagged('com.example/files', 'storage', 'local'),
-      tagged('com.example/mail', 'chat', 7),
-      tagged('io.other/mail.v2'),
+      buildTagged('com.example/files', 'storage', 'local'),
+      buildTagged('com.example/mail', 'chat', 7),
+      buildTagged('io.other/mail.v2'),
       server('io.other/plain'),
     ]),
   ),
@@ -38,11 +38,11 @@ const cases: [string, Filter, string[]][] = [
   ['excluded tags', { tags: { exclude: ['storage'] } }, ALL.slice(1)],
   ['names and tags', { names: { include: ['*mail*'] }, tags: { include: ['chat'] } }, ['com.example/mail']],
 ]
-for (const [what, filter, kept] of cases)
+for (const [what, filter, expected] of cases)
   test(what, () => {
     assert.equal(
       versions.filter(createFilter(filter)).map(({ name }) => name),
-      kept,
+      expected,
     )
   })
 

@@ -67,12 +67,12 @@ test('a status is read in whichever case', async () => {
     server: good,
     _meta: { 'io.modelcontextprotocol.registry/official': { status } },
   })
-  for (const [said, read] of [
+  for (const [written, read] of [
     ['DELETED', 'deleted'],
     ['Deprecated', 'deprecated'],
     [null, 'active'],
   ])
-    assert.is((await parse(JSON.stringify({ servers: [inCase(said)] }))).versions[0]?.status, read)
+    assert.is((await parse(JSON.stringify({ servers: [inCase(written)] }))).versions[0]?.status, read)
 })
 
 test('a plain list of documents, as people write it', async () => {

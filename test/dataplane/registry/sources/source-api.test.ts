@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import { createKeptClones } from '../../../../dataplane/registry/sources/format/kept-clones.ts'
 import { pollApi } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import { json, serveList, startUpstream, type Upstream, type UpstreamEntry } from '../../../support/network/upstream.ts'
 import {
   labels,
   official,
@@ -18,18 +18,18 @@ import {
   startRegistry,
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
-import { endRegistry, ownRegistryOf, registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, startOwnRegistry, startRegistryWith } from '../../../support/registry/source-registry.ts'
 
 let upstream: Upstream
 let registry: TestRegistry | undefined
-let held: Held[]
+let entries: UpstreamEntry[]
 
 test.before.each(async () => {
-  held = ['a', 'b', 'c', 'd', 'e'].map((name, index) => ({
+  entries = ['a', 'b', 'c', 'd', 'e'].map((name, index) => ({
     server: server(`com.example/${name}`),
     updatedAt: `2026-01-01T00:00:0${index}.000Z`,
   }))
-  upstream = await startUpstream(listOf(() => held))
+  upstream = await startUpstream(serveList(() => entries))
 })
 test.after.each(async () => {
   await registry?.close()
@@ -38,22 +38,22 @@ test.after.each(async () => {
 })
 test.after(endRegistry)
 
-const start = (rest: object = {}, options: Parameters<typeof registryOf>[1] = {}) =>
-  registryOf({ api: { endpoint: `${upstream.url}/`, ...rest } }, options)
+const start = (rest: object = {}, options: Parameters<typeof startRegistryWith>[1] = {}) =>
+  startRegistryWith({ api: { endpoint: `${upstream.url}/`, ...rest } }, options)
 const names = async (query = '') => labels(await (registry as TestRegistry).list(`/servers${query}`))
-const shows = (wanted: string) =>
+const waitForEntries = (wanted: string) =>
   eventually(
     wanted,
     async () => (await names()).map((label) => label.replace(/^com.example\/(.*)@.*/, '$1')).join('') === wanted,
   )
 /** Returns the requests for lists of servers. */
 const lists = () => upstream.requests.filter(({ url }) => url.pathname.endsWith('/servers'))
-const settled = (state: string) =>
+const waitForState = (state: string) =>
   eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 
 test('all pages are read, then only changes; deletions are applied', async () => {
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   assert.equal(
     lists()
       .slice(0, 3)
@@ -61,11 +61,11 @@ test('all pages are read, then only changes; deletions are applied', async () =>
     [null, '2', '4'],
   )
 
-  held = held.map((one) =>
+  entries = entries.map((one) =>
     one.server.name === 'com.example/b' ? { ...one, status: 'deleted', updatedAt: '2026-02-01T00:00:00.000Z' } : one,
   )
-  held.push({ server: server('com.example/f'), updatedAt: '2026-02-01T00:00:01.000Z' })
-  await shows('acdef')
+  entries.push({ server: server('com.example/f'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await waitForEntries('acdef')
   const changes = upstream.requests.filter(({ url }) => url.searchParams.has('updated_since'))
   assert.ok(changes.length > 0)
   for (const { url } of changes) assert.is(url.searchParams.get('include_deleted'), 'true')
@@ -79,17 +79,17 @@ test('all pages are read, then only changes; deletions are applied', async () =>
 
 test('an unchanged upstream costs one request and no write', async () => {
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   const etag = (await registry.get('/servers')).headers.get('etag')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
   // The next poll reads the overlap.
   const first = upstream.requests.length
-  await eventually('two looks', () => upstream.requests.length >= first + 2)
-  await settled('ok')
+  await eventually('two polls', () => upstream.requests.length >= first + 2)
+  await waitForState('ok')
   const [before, written] = [upstream.requests.length, commits()]
-  await eventually('some looks', () => upstream.requests.length >= before + 3)
-  await settled('ok')
+  await eventually('some polls', () => upstream.requests.length >= before + 3)
+  await waitForState('ok')
   assert.is(commits(), written)
   database.close()
   assert.is((await registry.get('/servers')).headers.get('etag'), etag)
@@ -98,41 +98,41 @@ test('an unchanged upstream costs one request and no write', async () => {
 })
 
 test('left-out entries stay reported until they change', async () => {
-  held.push({ server: server('no-name'), updatedAt: '2026-01-01T00:00:05.000Z' })
-  held.push({ server: server('com.example/f'), updatedAt: '2026-01-02T00:00:00.000Z' })
+  entries.push({ server: server('no-name'), updatedAt: '2026-01-01T00:00:05.000Z' })
+  entries.push({ server: server('com.example/f'), updatedAt: '2026-01-02T00:00:00.000Z' })
   registry = await start()
-  await shows('abcdef')
-  await settled('ok')
+  await waitForEntries('abcdef')
+  await waitForState('ok')
   assert.is((await registry.source('own')).leftOut, 1)
-  held.push({ server: server('com.example/g'), updatedAt: '2026-02-01T00:00:01.000Z' })
-  await shows('abcdefg')
-  await settled('ok')
+  entries.push({ server: server('com.example/g'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await waitForEntries('abcdefg')
+  await waitForState('ok')
   assert.is((await registry.source('own')).leftOut, 1)
 })
 
 test('a name that differs only in case from one of an earlier page or pass is reported and served', async () => {
-  const twin = (letter: string, day: number) =>
-    held.push({ server: server(`com.example/${letter}`), updatedAt: `2026-01-0${day}T00:00:00.000Z` })
-  twin('A', 2)
+  const addTwin = (letter: string, day: number) =>
+    entries.push({ server: server(`com.example/${letter}`), updatedAt: `2026-01-0${day}T00:00:00.000Z` })
+  addTwin('A', 2)
   registry = await start()
-  await shows('Aabcde')
-  await settled('ok')
-  const told = async () =>
+  await waitForEntries('Aabcde')
+  await waitForState('ok')
+  const listNames = async () =>
     (await (registry as TestRegistry).source('own')).problems.map(({ message }) => message.replace(/ differs.*/, ''))
-  assert.equal(await told(), ['com.example/A'])
-  twin('B', 3)
-  await shows('ABabcde')
-  await settled('ok')
-  assert.equal(await told(), ['com.example/A', 'com.example/B'])
+  assert.equal(await listNames(), ['com.example/A'])
+  addTwin('B', 3)
+  await waitForEntries('ABabcde')
+  await waitForState('ok')
+  assert.equal(await listNames(), ['com.example/A', 'com.example/B'])
   assert.is((await registry.source('own')).leftOut, 0)
 })
 
 test('an upstream without times is read completely, and vanished entries are removed', async () => {
-  held = held.map(({ server }) => ({ server }))
+  entries = entries.map(({ server }) => ({ server }))
   registry = await start()
-  await shows('abcde')
-  held = held.slice(2)
-  await shows('cde')
+  await waitForEntries('abcde')
+  entries = entries.slice(2)
+  await waitForEntries('cde')
   assert.ok(upstream.requests.every(({ url }) => !url.searchParams.has('updated_since')))
 })
 
@@ -145,17 +145,17 @@ test('after 429 the pass waits for Retry-After and continues where it was', asyn
     else answer(url, response, request)
   }
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   const seconds = upstream.requests.filter(({ url }) => url.searchParams.get('cursor') === '2')
   assert.ok((seconds[1]?.at ?? 0) - (seconds[0]?.at ?? 0) >= 990)
   // A pass's writes are visible before it ends.
-  await settled('ok')
+  await waitForState('ok')
 })
 
 test('a long Retry-After puts the next sync off', async () => {
   upstream.answer = (_url, response) => response.writeHead(503, { 'retry-after': '600' }).end()
   registry = await start()
-  await settled('failed')
+  await waitForState('failed')
   const { error, nextRun } = await registry.source('own')
   assert.is(error?.code, 'upstream_failed')
   assert.ok(Date.parse(nextRun ?? '') - Date.now() > 300_000)
@@ -163,9 +163,9 @@ test('a long Retry-After puts the next sync off', async () => {
 
 test('a failure in the middle changes nothing', async () => {
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   const answer = upstream.answer
-  held = held.slice(0, 3)
+  entries = entries.slice(0, 3)
   upstream.answer = (url, response, request) =>
     url.searchParams.has('cursor') ? void response.writeHead(404).end() : answer(url, response, request)
   // After other settings everything is read again.
@@ -174,11 +174,11 @@ test('a failure in the middle changes nothing', async () => {
     registries: [{ name: 'main', sources: ['own'] }],
     auth: { mode: 'anonymous' },
   })
-  await settled('failed')
+  await waitForState('failed')
   assert.is((await registry.source('own')).error?.code, 'refused')
   assert.is((await names()).length, 5)
   upstream.answer = answer
-  await shows('abc')
+  await waitForEntries('abc')
 })
 
 for (const { name, answer, code } of [
@@ -194,12 +194,12 @@ for (const { name, answer, code } of [
     name: 'a 403 with a body without end',
     answer: (_url, response) => {
       const piece = Buffer.alloc(64 * 1024)
-      const pump = () => {
+      const writeMore = () => {
         while (response.write(piece));
-        response.once('drain', pump)
+        response.once('drain', writeMore)
       }
       response.writeHead(403)
-      pump()
+      writeMore()
     },
     code: 'forbidden',
   },
@@ -212,7 +212,7 @@ for (const { name, answer, code } of [
   test(`${name} fails the pass`, async () => {
     upstream.answer = answer
     registry = await start()
-    await settled('failed')
+    await waitForState('failed')
     assert.is((await registry.source('own')).error?.code, code)
   })
 
@@ -222,7 +222,7 @@ test('headers come from a file that is read again each time, and are not sent to
     { headersFile: '../headers' },
     { files: { headers: '# for the upstream\nAuthorization: Bearer one\nX-Team: red\n' } },
   )
-  await shows('abcde')
+  await waitForEntries('abcde')
   assert.is(upstream.requests[0]?.headers.authorization, 'Bearer one')
   assert.is(upstream.requests[0]?.headers['x-team'], 'red')
   await registry.folder.write('headers', 'Authorization: Bearer two\n')
@@ -259,15 +259,15 @@ async function pass(cursor?: object) {
   return { complete: content.complete, found: found.join(''), cursor: JSON.parse(content.cursor()) }
 }
 
-test('a complete list and a list of changes are told apart, even with the same answer', async () => {
-  held = held.slice(0, 2)
-  held[1] = { ...(held[1] as Held), updatedAt: '2026-01-02T00:00:00.000Z' }
+test('a complete list and a list of changes are distinguished, even with the same answer', async () => {
+  entries = entries.slice(0, 2)
+  entries[1] = { ...(entries[1] as UpstreamEntry), updatedAt: '2026-01-02T00:00:00.000Z' }
   const first = await pass()
   assert.is(first?.found, 'ab')
   const second = await pass(first?.cursor)
   assert.equal([second?.complete, second?.found], [false, 'b'])
   assert.is(await pass(second?.cursor), undefined)
-  held = held.slice(1)
+  entries = entries.slice(1)
   const third = await pass({ ...second?.cursor, fullAt: 1 })
   assert.equal([third?.complete, third?.found], [true, 'b'])
 })
@@ -280,14 +280,14 @@ test('a clock that was ahead does not delay a complete pass', async () => {
 })
 
 test('a time in the future hides no change, and changes during paging are not missed', async () => {
-  held[4] = { ...(held[4] as Held), updatedAt: '2999-01-01T00:00:00.000Z' }
+  entries[4] = { ...(entries[4] as UpstreamEntry), updatedAt: '2999-01-01T00:00:00.000Z' }
   const answer = upstream.answer
   upstream.answer = (url, response, request) => {
     // The first page has been read; now both it and the last one change.
     if (url.searchParams.get('cursor') === '2') {
-      const at = (ms: number) => new Date(Date.now() + ms).toISOString()
-      held[0] = { server: server('com.example/a', '2.0.0'), updatedAt: at(20) }
-      held[3] = { server: server('com.example/d', '2.0.0'), updatedAt: at(120_000) }
+      const timeIn = (ms: number) => new Date(Date.now() + ms).toISOString()
+      entries[0] = { server: server('com.example/a', '2.0.0'), updatedAt: timeIn(20) }
+      entries[3] = { server: server('com.example/d', '2.0.0'), updatedAt: timeIn(120_000) }
     }
     answer(url, response, request)
   }
@@ -308,19 +308,19 @@ for (const [name, body, code] of [
   ],
 ] as const)
   test(`a list ${name} removes no entry`, async () => {
-    held = held.map(({ server }) => ({ server }))
+    entries = entries.map(({ server }) => ({ server }))
     registry = await start()
-    await shows('abcde')
+    await waitForEntries('abcde')
     upstream.answer = (url, response) =>
       url.pathname.endsWith('/servers') ? json(response, body) : void response.writeHead(404).end()
-    await settled('failed')
+    await waitForState('failed')
     assert.is((await registry.source('own')).error?.code, code)
-    await shows('abcde')
+    await waitForEntries('abcde')
   })
 
 test('a headers file that is a pipe blocks nothing', async () => {
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   execFileSync('mkfifo', [join(registry.folder.stateDirectory, 'pipe')])
   await registry.folder.configure({
     sources: [
@@ -333,7 +333,7 @@ test('a headers file that is a pipe blocks nothing', async () => {
     registries: [{ name: 'main', sources: ['own'] }],
     auth: { mode: 'anonymous' },
   })
-  await settled('failed')
+  await waitForState('failed')
   assert.equal((await registry.source('own')).error, {
     code: 'file_unreadable',
     message: 'a file of headers is no file',
@@ -343,7 +343,7 @@ test('a headers file that is a pipe blocks nothing', async () => {
 test('an upstream that hangs times out and delays no other source', async () => {
   upstream.answer = () => undefined
   const api = { endpoint: upstream.url, timeout: '300ms' }
-  registry = await registryOf(
+  registry = await startRegistryWith(
     { file: { path: '../good.json' } },
     { files: { 'good.json': registryFile([server('com.example/good')]) } },
   )
@@ -356,20 +356,20 @@ test('an upstream that hangs times out and delays no other source', async () => 
     auth: { mode: 'anonymous' },
   })
   const codes = async () => (await registry?.status())?.sources.map(({ error }) => error?.code)
-  await eventually('it is told', async () => (await codes())?.includes('timed_out') === true)
-  await shows('good')
+  await eventually('it is reported', async () => (await codes())?.includes('timed_out') === true)
+  await waitForEntries('good')
 })
 
 test('a Portico registry is a source of another one, with times, statuses and deletions', async () => {
   const first = await startRegistry({ up: registryFile([server('com.example/x'), server('com.example/y')]) })
-  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
-  await shows('xy')
+  registry = await startRegistryWith({ api: { endpoint: `${first.url}/registry/main` } })
+  await waitForEntries('xy')
   assert.is(
     official(await registry.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
     official(await first.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
   )
   await first.folder.write('up.json', registryFile([server('com.example/y'), server('com.example/z')]))
-  await shows('yz')
+  await waitForEntries('yz')
   await first.close()
 })
 
@@ -377,7 +377,7 @@ test('skills of a Portico registry are synced: added, changed and removed', asyn
   const skill = (name: string, version = '1.0.0') => ({ namespace: 'com.example', name, version, description: name })
   const servers = [server('com.example/x')]
   const first = await startRegistry({ up: registryFile(servers, [skill('writing'), skill('drawing')]) })
-  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
+  registry = await startRegistryWith({ api: { endpoint: `${first.url}/registry/main` } })
   const skills = async () => {
     const answer = await (registry as TestRegistry).get('/x/portico/skills')
     const list = ((await answer.json()) as { skills: { skill: { name: string; version: string } }[] }).skills
@@ -401,69 +401,69 @@ test('a proxy’s page instead of the skills removes none, not even in a complet
   upstream.answer = (url, response, request) =>
     url.pathname.endsWith('/skills') ? skills(response) : answer(url, response, request)
   registry = await start({}, { interval: '1h' })
-  await shows('abcde')
+  await waitForEntries('abcde')
   await eventually('they are counted', async () => (await (registry as TestRegistry).source('own')).skills === 1)
-  const whole = () =>
+  const readSource = () =>
     fetch(`${(registry as TestRegistry).url}/v1/sources/own/sync?wait=true`, { method: 'POST' }).then(
       (answer) => answer.json() as Promise<{ state: string; skills: number }>,
     )
   skills = (response) => void response.writeHead(403).end('<html>')
-  const { state, skills: left } = await whole()
+  const { state, skills: left } = await readSource()
   assert.equal([state, left], ['failed', 1])
   // An upstream that knows the path reports that it has no such list.
   skills = (response) => void response.writeHead(404).end()
-  const after = await whole()
+  const after = await readSource()
   assert.equal([after.state, after.skills], ['ok', 0])
 })
 
-test('an upstream without skills is not asked for them at each poll', async () => {
+test('skills are not requested at each poll from an upstream without skills', async () => {
   registry = await start()
-  await shows('abcde')
+  await waitForEntries('abcde')
   const looks = lists().length
-  await eventually('some looks', () => lists().length >= looks + 3)
-  const asked = upstream.requests.filter(({ url }) => url.pathname.endsWith('/skills'))
-  assert.is(asked.length, 1)
+  await eventually('some polls', () => lists().length >= looks + 3)
+  const requests = upstream.requests.filter(({ url }) => url.pathname.endsWith('/skills'))
+  assert.is(requests.length, 1)
 })
 
 test('an upstream of several pages without times is read completely each time, and written if it differs', async () => {
-  held = held.map(({ server }) => ({ server }))
+  entries = entries.map(({ server }) => ({ server }))
   registry = await start()
-  await shows('abcde')
-  await settled('ok')
+  await waitForEntries('abcde')
+  await waitForState('ok')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
   const [before, looks] = [commits(), lists().length]
-  await eventually('two whole looks', () => lists().length >= looks + 6)
+  await eventually('two complete polls', () => lists().length >= looks + 6)
   assert.is(commits(), before)
   database.close()
 })
 
 test('a shutdown ends a waiting pass', async () => {
   upstream.answer = () => undefined
-  const stopped = await ownRegistryOf({ api: { endpoint: upstream.url, timeout: '5m' } })
-  await eventually('it asks', () => upstream.requests.length > 0)
-  const begun = performance.now()
+  const stopped = await startOwnRegistry({ api: { endpoint: upstream.url, timeout: '5m' } })
+  await eventually('it sends a request', () => upstream.requests.length > 0)
+  const startedAt = performance.now()
   await stopped.stop()
-  assert.ok(performance.now() - begun < 60_000)
+  assert.ok(performance.now() - startedAt < 60_000)
   await stopped.folder.remove()
 })
 
 test('an upstream that refuses updated_since is listed as a whole', async () => {
   for (const status of [400, 422]) {
-    const list = listOf(() => held)
+    const list = serveList(() => entries)
     upstream.answer = (url, response, request) =>
       url.searchParams.has('updated_since') ? response.writeHead(status).end('{}') : list(url, response, request)
     registry = await start()
-    await shows('abcde')
-    held.pop()
-    held.push({ server: server('com.example/z'), updatedAt: '2026-01-01T00:00:09.000Z' })
-    await shows('abcdz')
+    await waitForEntries('abcde')
+    entries.pop()
+    entries.push({ server: server('com.example/z'), updatedAt: '2026-01-01T00:00:09.000Z' })
+    await waitForEntries('abcdz')
     // The source may already be polled again.
-    await settled('ok')
+    await waitForState('ok')
     await registry.close()
     registry = undefined
-    held.pop()
-    held.push({ server: server('com.example/e'), updatedAt: '2026-01-01T00:00:04.000Z' })
+    entries.pop()
+    entries.push({ server: server('com.example/e'), updatedAt: '2026-01-01T00:00:04.000Z' })
   }
 })
 
@@ -491,12 +491,12 @@ test('a compressed page has a size limit once decoded, and an undecodable one is
   let body = gzipSync(Buffer.concat([Buffer.from('{"servers":['), Buffer.alloc(120_000_000, ' '), Buffer.from(']}')]))
   upstream.answer = (_url, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body)
   registry = await start()
-  await settled('failed')
+  await waitForState('failed')
   assert.is((await registry.source('own')).error?.code, 'too_large')
   await registry.close()
   body = Buffer.from('{"servers":[]}')
   registry = await start()
-  await eventually('it is told', async () =>
+  await eventually('it is reported', async () =>
     ((await (registry as TestRegistry).source('own')).error?.message ?? '').includes('Content-Encoding'),
   )
 })

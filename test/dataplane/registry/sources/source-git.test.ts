@@ -14,7 +14,7 @@ import { pollGit } from '../../../../dataplane/registry/sources/git/poll-git.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GitServer, startGitServer } from '../../../support/network/git-server.ts'
 import { startUpstream } from '../../../support/network/upstream.ts'
-import { orFail } from '../../../support/or-fail.ts'
+import { endFileOnError } from '../../../support/or-fail.ts'
 import {
   allTried,
   type List,
@@ -23,7 +23,7 @@ import {
   server,
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
-import { endRegistry, ownRegistryOf, registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, startOwnRegistry, startRegistryWith } from '../../../support/registry/source-registry.ts'
 
 const a1 = registryFile([server('com.example/a')])
 const ab = registryFile([server('com.example/a'), server('com.example/b')])
@@ -51,7 +51,7 @@ const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack
 
 test('a branch is followed; an unchanged one is not fetched; one clone stays on disk', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
+  registry = await startRegistryWith({ git: { repository: git.url, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
 
   // A poll is one request for the refs (protocol 2 also uses POST); a fetch is one more.
@@ -73,7 +73,7 @@ test('a branch is followed; an unchanged one is not fetched; one clone stays on 
 
 test('an unchanged repository costs no write, and a commit with the same file one write and no parsing', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
   await settled('ok')
   const etag = (await registry.get('/servers')).headers.get('etag')
@@ -102,7 +102,7 @@ test('a file of some megabytes is read whole', async () => {
     server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
   )
   git.commit({ 'registry.json': registryFile(servers) })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await eventually('all are there', async () => (await (registry as TestRegistry).source('own')).servers === 400)
   const last = await registry.one('/servers/com.example%2Fn399/versions/latest')
   assert.is(last.server.description, '399 '.repeat(3_000))
@@ -121,7 +121,7 @@ const LARGE = 2_000_000
 test('only the needed file of a repository is fetched, and only the folders of commits to other files', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
   assert.ok(git.served() < 100_000, `${git.served()} bytes`)
   git.commit({ 'larger.bin': noise(LARGE) })
@@ -134,7 +134,7 @@ test('only the needed file of a repository is fetched, and only the folders of c
 
 test('a server that does not support filters sends only changes, and nothing twice', async () => {
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
   const first = git.served()
   assert.ok(first > LARGE / 2)
@@ -147,7 +147,7 @@ test('a server that refuses filters is asked without them', async () => {
   git.set('uploadpack.allowFilter', 'true')
   git.set('uploadpackfilter.allow', 'false')
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
 })
 
@@ -157,7 +157,7 @@ for (const { name, broken, code } of [
 ])
   test(`${name}: its commit is not fetched again, nor is a commit that does not mend it`, async () => {
     git.commit({ ...broken, 'large.bin': noise(LARGE) })
-    registry = await registryOf({ git: { repository: git.url } })
+    registry = await startRegistryWith({ git: { repository: git.url } })
     await settled('failed')
     assert.is((await registry.source('own')).error?.code, code)
     const once = git.served()
@@ -175,7 +175,7 @@ for (const { name, broken, code } of [
 
 test('a repository that is too large is fetched once, until there is another commit', async () => {
   git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
-  registry = await registryOf({ git: { repository: git.url } }, { rest: { limits: { sourceBytes: 500_000 } } })
+  registry = await startRegistryWith({ git: { repository: git.url } }, { rest: { limits: { sourceBytes: 500_000 } } })
   await settled('failed')
   assert.match((await registry.source('own')).error?.message ?? '', 'needs more than 1000000 bytes')
   const once = git.served()
@@ -235,7 +235,7 @@ test('sources of one repository share its clone, except with other credentials',
     syncPolicy: { interval: '1s' },
   })
   const sources = [source('own', 'registry.json', '../right'), source('more', 'b.json', '../right')]
-  registry = await registryOf(
+  registry = await startRegistryWith(
     {},
     {
       files: { right: 'right-secret', wrong: 'wrong-secret' },
@@ -260,7 +260,10 @@ async function registryOfEach(
     git: { repository, ...place },
     syncPolicy: { interval: '1h' },
   }))
-  registry = await registryOf({}, { rest: { sources, registries: names.map((name) => ({ name, sources: [name] })) } })
+  registry = await startRegistryWith(
+    {},
+    { rest: { sources, registries: names.map((name) => ({ name, sources: [name] })) } },
+  )
   await allTried(registry)
   return registry
 }
@@ -285,14 +288,14 @@ test('a tag, a commit and another path are read', async () => {
 
 test('without a ref the repository’s default branch is read', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
 })
 
 test('credentials come from a file that is read each time, and appear nowhere', async () => {
   git.commit({ 'registry.json': a1 })
   git.protect('bot:right-secret')
-  registry = await registryOf(
+  registry = await startRegistryWith(
     { git: { repository: git.url, auth: { username: 'bot', passwordFile: '../password' } } },
     { files: { password: 'wrong-secret\n' } },
   )
@@ -316,7 +319,7 @@ test('credentials follow a redirect on their own host, and none to another', asy
   })
   const other = await startUpstream((url, response, request) => relay(git.url, url, request, response))
   try {
-    registry = await registryOf(
+    registry = await startRegistryWith(
       { git: { repository: `${home.url}/old/.git`, auth: { username: 'bot', passwordFile: '../password' } } },
       { files: { password: 'right-secret\n' } },
     )
@@ -329,7 +332,7 @@ test('credentials follow a redirect on their own host, and none to another', asy
     await registry.close()
 
     // Without credentials the redirect is followed, but not to every address.
-    registry = await registryOf({ git: { repository: `${home.url}/old/.git` } })
+    registry = await startRegistryWith({ git: { repository: `${home.url}/old/.git` } })
     await shows(['com.example/a@1.0.0'])
     to = 'http://169.254.169.254'
     await settled('failed')
@@ -343,7 +346,7 @@ test('the host that is checked is the host that is called', async () => {
   const inside = await startUpstream((_url, response) => response.writeHead(404).end())
   const repository = `http://127.0.0.1:1\\@${new URL(inside.url).host}/x`
   assert.is(new URL(repository).host, '127.0.0.1:1')
-  registry = await registryOf({ git: { repository } })
+  registry = await startRegistryWith({ git: { repository } })
   await settled('failed')
   assert.equal(inside.requests, [])
   await inside.close()
@@ -412,7 +415,7 @@ for (const { name, place, code } of [
 ])
   test(`${name} is reported, and the earlier entries stay`, async () => {
     git.commit({ 'registry.json': a1 })
-    registry = await registryOf({ git: { repository: git.url, ...place } })
+    registry = await startRegistryWith({ git: { repository: git.url, ...place } })
     await settled('failed')
     assert.is((await registry.source('own')).error?.code, code)
     await registry.folder.configure({
@@ -425,7 +428,7 @@ for (const { name, place, code } of [
 
 test('an unreachable repository is retried, and its earlier entries stay', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url } })
+  registry = await startRegistryWith({ git: { repository: git.url } })
   await shows(['com.example/a@1.0.0'])
   git.protect('nobody:knows')
   await settled('failed')
@@ -438,7 +441,7 @@ test('a repository behind a plain web server is read with its whole history', as
   git.commit({ 'registry.json': a1 })
   const { url, close } = await git.plain()
   try {
-    registry = await registryOf({ git: { repository: url, branch: 'main' } })
+    registry = await startRegistryWith({ git: { repository: url, branch: 'main' } })
     await shows(['com.example/a@1.0.0'])
     git.commit({ 'registry.json': ab })
     await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
@@ -449,7 +452,7 @@ test('a repository behind a plain web server is read with its whole history', as
 
 test('a local repository can be read by the configuration, and never by a source of the API', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.fileUrl, branch: 'main' } })
+  registry = await startRegistryWith({ git: { repository: git.fileUrl, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
   const refused = await fetch(`${registry.url}/v1/sources`, {
     method: 'POST',
@@ -463,7 +466,7 @@ test('a local repository can be read by the configuration, and never by a source
 for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.com:x.git', 'ext::sh -c id'])
   test(`${repository} is no repository`, async () => {
     try {
-      registry = await ownRegistryOf({ git: { repository } })
+      registry = await startOwnRegistry({ git: { repository } })
       assert.unreachable()
     } catch (error) {
       assert.match((error as Error).message, 'http')
@@ -476,7 +479,7 @@ function relay(to: string, { pathname, search }: URL, { method, headers }: Incom
   response.req.on('data', (piece: Buffer) => pieces.push(piece))
   response.req.on(
     'end',
-    orFail(async () => {
+    endFileOnError(async () => {
       const answer = await fetch(`${new URL(to).origin}${pathname}${search}`, {
         method: method as string,
         headers: { 'content-type': headers['content-type'] ?? '', 'git-protocol': String(headers['git-protocol']) },
@@ -490,7 +493,7 @@ function relay(to: string, { pathname, search }: URL, { method, headers }: Incom
 
 test('a path may begin with ./, and a Git LFS pointer is reported as such', async () => {
   git.commit({ 'registry.json': a1 })
-  registry = await registryOf({ git: { repository: git.url, path: './registry.json' } })
+  registry = await startRegistryWith({ git: { repository: git.url, path: './registry.json' } })
   await shows(['com.example/a@1.0.0'])
   git.commit({ 'registry.json': 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' })
   await eventually('it is told', async () =>
@@ -550,7 +553,9 @@ test('a link within the repository is followed; other obstacles are reported by 
 
 test('a missing repository, and one of another user, are reported as such', async () => {
   git.commit({ 'registry.json': a1 })
-  const says = async (...places: (readonly [repository: string, place: object, code: string, message: string])[]) => {
+  const expectErrors = async (
+    ...places: (readonly [repository: string, place: object, code: string, message: string])[]
+  ) => {
     const running = await registryOfEach(places)
     for (const [at, [, , code, message]] of places.entries()) {
       const { state, error } = await running.source(`s${at}`)
@@ -560,7 +565,7 @@ test('a missing repository, and one of another user, are reported as such', asyn
     }
   }
   const elsewhere = git.url.replace('/.git', '/none.git')
-  await says(
+  await expectErrors(
     [elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`],
     [`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`],
     [git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not serve this commit'],
@@ -569,7 +574,7 @@ test('a missing repository, and one of another user, are reported as such', asyn
   if (process.getuid?.() !== 0) return
   await registry?.close()
   execFileSync('chown', ['-R', '1234', git.folder])
-  await says([git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`])
+  await expectErrors([git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`])
 })
 
 test('a repository whose ids are SHA-256 is read', async () => {
@@ -581,7 +586,7 @@ test('a repository whose ids are SHA-256 is read', async () => {
     inFolder('add', '.')
     inFolder('-c', 'user.name=a', '-c', 'user.email=a@example.com', 'commit', '--quiet', '-m', 'first')
     assert.is(inFolder('rev-parse', 'HEAD').length, 64)
-    registry = await registryOf({ git: { repository: `file://${folder}`, branch: 'main' } })
+    registry = await startRegistryWith({ git: { repository: `file://${folder}`, branch: 'main' } })
     await shows(['com.example/a@1.0.0'])
   } finally {
     await rm(folder, { recursive: true })

@@ -38,7 +38,7 @@ for (const [name, answer] of [
     )
     const lists = (plural: string) =>
       server.requests.filter(({ url }) => url.pathname.endsWith(`/${plural}`) && !url.searchParams.has('watch'))
-    await eventually('it is asked again', () => lists('mcpservers').length >= 3)
+    await eventually('it is called again', () => lists('mcpservers').length >= 3)
     assert.ok(looks > 0)
     const [first, second, third] = lists('mcpservers').map(({ at }) => at) as [number, number, number]
     assert.ok(second - first >= 1_000, `${second - first}`)

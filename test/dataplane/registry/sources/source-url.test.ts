@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { startUpstream, type Upstream } from '../../../support/network/upstream.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
-import { endRegistry, registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, startRegistryWith } from '../../../support/registry/source-registry.ts'
 
 const file = (...names: string[]) => registryFile(names.map((name) => server(`com.example/${name}`)))
 
@@ -19,7 +19,7 @@ test.after.each(async () => {
 })
 test.after(endRegistry)
 
-const shows = (wanted: readonly string[]) =>
+const waitForEntries = (wanted: readonly string[]) =>
   eventually(
     `${wanted}`,
     async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
@@ -32,14 +32,17 @@ test('a file at a URL is requested with validators; an unchanged one is neither 
     if (request.headers['if-none-match'] === etag) response.writeHead(304).end()
     else response.writeHead(200, { etag, 'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT' }).end(text)
   })
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
-  await shows(['com.example/a@1.0.0'])
-  await eventually('a second look', () => upstream.requests.length >= 2)
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
+  await waitForEntries(['com.example/a@1.0.0'])
+  await eventually('a second poll', () => upstream.requests.length >= 2)
   assert.is(upstream.requests[1]?.headers['if-none-match'], `"${file('a').length}"`)
   assert.is(upstream.requests[1]?.headers['if-modified-since'], 'Thu, 01 Jan 2026 00:00:00 GMT')
   text = file('a', 'bb')
-  await shows(['com.example/a@1.0.0', 'com.example/bb@1.0.0'])
-  await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
+  await waitForEntries(['com.example/a@1.0.0', 'com.example/bb@1.0.0'])
+  await eventually(
+    'both syncs are logged',
+    () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2,
+  )
 })
 
 test('an unreadable file is not sent again while it is unchanged, and does not count as the previous one', async () => {
@@ -51,23 +54,23 @@ test('an unreadable file is not sent again while it is unchanged, and does not c
     sent++
     response.writeHead(200, { etag }).end(text)
   })
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
-  await eventually('more looks', () => upstream.requests.length >= 4)
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
+  await eventually('more polls', () => upstream.requests.length >= 4)
   assert.is(sent, 1)
   await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed')
   assert.is((await registry.source('own')).error?.code, 'not_json')
   text = file('a')
-  await shows(['com.example/a@1.0.0'])
+  await waitForEntries(['com.example/a@1.0.0'])
 })
 
 test('an unrequested 304 is an error', async () => {
   let status = 200
   upstream = await startUpstream((_url, response) => response.writeHead(status).end(status === 200 ? file('a') : ''))
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
-  await shows(['com.example/a@1.0.0'])
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
+  await waitForEntries(['com.example/a@1.0.0'])
   status = 304
   await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed')
-  await shows(['com.example/a@1.0.0'])
+  await waitForEntries(['com.example/a@1.0.0'])
 })
 
 test('an unusable answer is reported with its URL, without keys', async () => {
@@ -76,7 +79,7 @@ test('an unusable answer is reported with its URL, without keys', async () => {
       ? response.writeHead(302, { location: '/gone.json?key=secret' }).end()
       : response.writeHead(404).end(),
   )
-  registry = await registryOf({ file: { url: `${upstream.url}/there` } })
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/there` } })
   await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed')
   const { error } = await registry.source('own')
   assert.equal(error, { code: 'refused', message: `the upstream answers 404 for ${upstream.url}/gone.json` })
@@ -88,8 +91,8 @@ test('a redirect is followed', async () => {
       ? response.writeHead(200).end(file('a'))
       : response.writeHead(302, { location: '/here' }).end(),
   )
-  registry = await registryOf({ file: { url: `${upstream.url}/there` } })
-  await shows(['com.example/a@1.0.0'])
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/there` } })
+  await waitForEntries(['com.example/a@1.0.0'])
 })
 
 test('a configured source may be at any address; its redirects may not', async () => {
@@ -100,10 +103,10 @@ test('a configured source may be at any address; its redirects may not', async (
     else response.writeHead(200).end(file('a'))
   })
   const { port } = new URL(upstream.url)
-  registry = await registryOf({ file: { url: `http://0.0.0.0:${port}/registry.json` } })
-  await shows(['com.example/a@1.0.0'])
+  registry = await startRegistryWith({ file: { url: `http://0.0.0.0:${port}/registry.json` } })
+  await waitForEntries(['com.example/a@1.0.0'])
   await registry.close()
-  registry = await registryOf({ file: { url: `${upstream.url}/away` } })
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/away` } })
   await eventually('it is refused', async () => {
     const { error } = await (registry as TestRegistry).source('own')
     return error?.code === 'private_address'
@@ -116,15 +119,15 @@ test('a file of some megabytes is read in any chunks; half of it changes nothing
   )
   let text = registryFile(servers)
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(text))
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
   const count = async () => (await (registry as TestRegistry).source('own')).servers
   await eventually('all are there', async () => (await count()) === 400)
   const last = () => (registry as TestRegistry).one('/servers/com.example%2Fn399/versions/latest')
   assert.is((await last()).server.description, '399 '.repeat(3_000))
 
   text = text.replaceAll('1.0.0', '2.0.0').slice(0, -1_000)
-  const failed = async () => (await (registry as TestRegistry).source('own')).error?.code === 'not_json'
-  await eventually('half of a file is told', failed)
+  const hasFailed = async () => (await (registry as TestRegistry).source('own')).error?.code === 'not_json'
+  await eventually('half of a file is reported', hasFailed)
   assert.is(await count(), 400)
   assert.is((await last()).server.version, '1.0.0')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
@@ -136,8 +139,8 @@ test('a file of some megabytes is read in any chunks; half of it changes nothing
 
 test('downloads do not stay on disk', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
-  await shows(['com.example/a@1.0.0'])
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
+  await waitForEntries(['com.example/a@1.0.0'])
   const folder = join(registry.folder.stateDirectory, 'fetched')
   await eventually('it is removed', async () => (await readdir(folder)).length === 0)
 })
@@ -148,16 +151,16 @@ test('the same bytes cause no write, with and without validators', async () => {
     if (knows && request.headers['if-none-match'] === '"1"') response.writeHead(304).end()
     else response.writeHead(200, knows ? { etag: '"1"' } : {}).end(file('a'))
   })
-  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
-  await shows(['com.example/a@1.0.0'])
-  await eventually('it is told', async () => (await (registry as TestRegistry).source('own')).state === 'ok')
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/registry.json` } })
+  await waitForEntries(['com.example/a@1.0.0'])
+  await eventually('it is reported', async () => (await (registry as TestRegistry).source('own')).state === 'ok')
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
   const before = commits()
   for (const mode of [true, false]) {
     knows = mode
     const looks = upstream.requests.length
-    await eventually('two looks', () => upstream.requests.length >= looks + 2)
+    await eventually('two polls', () => upstream.requests.length >= looks + 2)
   }
   const { lastAttempt } = await registry.source('own')
   await eventually(
@@ -170,27 +173,27 @@ test('the same bytes cause no write, with and without validators', async () => {
 
 test('inline data is served, also after a change', async () => {
   upstream = await startUpstream(() => undefined)
-  registry = await registryOf({ file: { data: file('a') } })
-  await shows(['com.example/a@1.0.0'])
+  registry = await startRegistryWith({ file: { data: file('a') } })
+  await waitForEntries(['com.example/a@1.0.0'])
   await registry.folder.configure({
     sources: [{ name: 'own', file: { data: file('b') } }],
     registries: [{ name: 'main', sources: ['own'] }],
     auth: { mode: 'anonymous' },
   })
-  await shows(['com.example/b@1.0.0'])
+  await waitForEntries(['com.example/b@1.0.0'])
 })
 
 test('an edited filter applies at once, without a change of the data', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a', 'b')))
   const source = { file: { url: `${upstream.url}/registry.json` } }
-  registry = await registryOf(source, { interval: '1h' })
-  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  registry = await startRegistryWith(source, { interval: '1h' })
+  await waitForEntries(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
   await registry.folder.configure({
     sources: [{ name: 'own', ...source, syncPolicy: { interval: '1h' }, filter: { names: { exclude: ['*/b'] } } }],
     registries: [{ name: 'main', sources: ['own'] }],
     auth: { mode: 'anonymous' },
   })
-  await shows(['com.example/a@1.0.0'])
+  await waitForEntries(['com.example/a@1.0.0'])
 })
 
 test.run()

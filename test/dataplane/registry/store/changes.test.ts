@@ -55,18 +55,18 @@ onBothStores('a change to the same value writes nothing', async ({ store }) => {
   await publish(publication('x/one', { claims: { p: 'q', ...a } }))
   const entry = { source: 'own', type: 'server', name: 'x/one', expect: { p: 'q', ...a } } as const
   const change = (at: string) => ({ ...entry, version: '1.0.0', at: `2030-01-01T00:00:0${at}.000Z` })
-  const shown = async () => {
+  const readAll = async () => {
     const query = { registry: 'main', type: 'server', visible: 'all', name: 'x/one', includeDeleted: false } as const
     return [await store.reader.revision('main'), await store.reader.version({ ...query, version: 'latest' })]
   }
   const deprecated = { status: 'deprecated', message: 'Old.' } as const
   assert.is(await setStatus({ ...change('1'), ...deprecated }), 'done')
-  const before = await shown()
+  const before = await readAll()
   assert.is(await setStatus({ ...change('2'), ...deprecated }), 'done')
   assert.is(await setClaims({ ...change('3'), claims: { ...a, p: 'q' } }), 'done')
-  assert.equal(await shown(), before)
+  assert.equal(await readAll(), before)
   assert.is(await setStatus({ ...change('4'), ...deprecated, message: null }), 'done')
-  assert.is.not((await shown())[0], before[0])
+  assert.is.not((await readAll())[0], before[0])
   assert.is(await deleteVersion(change('5')), 'done')
   assert.is(await deleteVersion(change('6')), 'not_found')
   assert.is(await setStatus({ ...change('7'), ...deprecated }), 'not_found')

@@ -33,7 +33,7 @@ async function everything(url: string): Promise<Set<string>> {
   }
 }
 
-async function survives(database: object): Promise<void> {
+async function checkSurvival(database: object): Promise<void> {
   const folder = await registryFolder()
   await folder.configure({
     sources: [{ name: 'own', managed: {} }],
@@ -56,9 +56,9 @@ async function survives(database: object): Promise<void> {
   assert.ok(acknowledged.size >= ACKNOWLEDGED)
 
   const second = await startRegistryProcess(folder)
-  const kept = await everything(second.url)
+  const stored = await everything(second.url)
   assert.equal(
-    [...acknowledged].filter((label) => !kept.has(label)),
+    [...acknowledged].filter((label) => !stored.has(label)),
     [],
   )
   const end = once(second.child, 'exit')
@@ -67,12 +67,12 @@ async function survives(database: object): Promise<void> {
   await folder.remove()
 }
 
-test('SQLite: acknowledged writes survive kill -9', () => survives({}))
+test('SQLite: acknowledged writes survive kill -9', () => checkSurvival({}))
 
 test('PostgreSQL: acknowledged writes survive kill -9', async () => {
   const postgres = await startPostgres()
   try {
-    await survives({ database: { url: await postgres.database('killed'), sslMode: 'disable' } })
+    await checkSurvival({ database: { url: await postgres.database('killed'), sslMode: 'disable' } })
   } finally {
     await postgres.close()
   }

@@ -5,12 +5,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openStore } from '../../../../dataplane/registry/sync/open-store.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { manage, publication } from '../../../support/registry/store.ts'
 
 test('a locked store file is waited for; then callers get 503, and the log has the reason once', async () => {
   const stateDirectory = await mkdtemp(join(tmpdir(), 'portico-locked-'))
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   const store = await openStore({ stateDirectory }, log)
   try {
     await manage(store)

@@ -32,7 +32,7 @@ test.after(async () => {
 
 const TABLE = 'entry_version'
 /** Returns the schema without the order of the columns. */
-async function shapeOf(): Promise<object> {
+async function readShape(): Promise<object> {
   const columns = sql`
     select column_name, data_type, collation_name, is_nullable, is_identity, identity_generation, generation_expression
     from information_schema.columns where table_name = ${TABLE} order by column_name`
@@ -50,7 +50,7 @@ async function shapeOf(): Promise<object> {
 const versions = () => database.selectFrom('entry_version').selectAll().orderBy('id').execute()
 
 /** Uses another connection, since a transaction does not see that others begin to wait. */
-async function someoneWaits(name: string): Promise<void> {
+async function waitForWaiter(name: string): Promise<void> {
   const client = openPostgres(url)
   await client.connect()
   const waiting = `select 1 from pg_stat_activity where datname = '${name}' and wait_event_type = 'Lock'`
@@ -73,7 +73,7 @@ test('0004 brings columns into another order and loses nothing', async () => {
       '{"n":' || n || '}', n
     from generate_series(1, 3) as n`.execute(database)
   await database.deleteFrom('entry_version').where('id', '=', 3).execute()
-  const [shape, rows] = [await shapeOf(), await versions()]
+  const [shape, rows] = [await readShape(), await versions()]
   assert.is(rows.length, 2)
 
   // A replica of the previous version publishes meanwhile.
@@ -82,13 +82,13 @@ test('0004 brings columns into another order and loses nothing', async () => {
   await other.query('begin')
   await other.query('update entry_version set title = $1 where id = 2', ['published last'])
   const migrated = database.transaction().execute((transaction) => searchedFirst.up(transaction))
-  await someoneWaits('migrations')
+  await waitForWaiter('migrations')
   await other.query('commit')
   await other.end()
   await migrated
   Object.assign(rows[1] as object, { title: 'published last' })
 
-  assert.equal(await shapeOf(), shape)
+  assert.equal(await readShape(), shape)
   assert.equal(await versions(), rows)
   const { rows: next } = await sql<{ id: number }>`
     select nextval(pg_get_serial_sequence(${TABLE}, 'id'))::int as id`.execute(database)
@@ -136,7 +136,7 @@ test('a migration succeeds beside a replica of the previous version', async () =
   await other.query('begin')
   await other.query('select from entry_version')
   const opened = openForWriting(place)
-  await someoneWaits('rolling')
+  await waitForWaiter('rolling')
   await other.query('select from entry')
   await other.query('commit')
   await other.end()

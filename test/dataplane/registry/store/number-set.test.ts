@@ -10,11 +10,11 @@ test('it holds the same numbers as a Set, at the edges of its blocks and between
   assert.is(set.size, expected.length)
   for (const id of expected) assert.ok(set.has(id), String(id))
   for (const id of [2, 9, 4094, 4098, 8192, 2 ** 31 - 2]) assert.not(set.has(id), String(id))
-  const sorted = (list: readonly number[]) => list.toSorted((a, b) => a - b)
+  const sortNumbers = (list: readonly number[]) => list.toSorted((a, b) => a - b)
   for (const most of [1, 3, 100]) {
     const chunks = [...set.chunks(most)]
     assert.ok(chunks.every(({ length }) => length > 0 && length <= most))
-    assert.equal(sorted(chunks.flat()), sorted(expected))
+    assert.equal(sortNumbers(chunks.flat()), sortNumbers(expected))
   }
   assert.equal([...new NumberSet().chunks(10)], [])
 })

@@ -43,11 +43,11 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
   })
   await database.destroy()
   const reading = openForReading(join(directory, 'catalog.sqlite'))
-  const asked: { sql: string; parameters: readonly unknown[] }[] = []
+  const queries: { sql: string; parameters: readonly unknown[] }[] = []
   const logged = new Kysely<RegistryTables>({
     dialect: new NodeSqliteDialect({ file: join(directory, 'catalog.sqlite'), readOnly: true }),
     log({ query }) {
-      asked.push(query)
+      queries.push(query)
     },
   })
   const watched = createReader(logged, await createSnapshot(reading))
@@ -66,9 +66,9 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
   await logged.destroy()
   await reading.destroy()
 
-  assert.ok(asked.length >= 3 * 11, `${asked.length} statements`)
+  assert.ok(queries.length >= 3 * 11, `${queries.length} statements`)
   const file = new DatabaseSync(join(directory, 'catalog.sqlite'))
-  for (const { sql, parameters } of asked) {
+  for (const { sql, parameters } of queries) {
     const plan = file.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
     const steps = plan.map(({ detail }) => String(detail))
     // A list in the query is read as a whole.
@@ -123,7 +123,7 @@ test('a new source in PostgreSQL is not read repeatedly because of another sourc
   await bring('first', 50)
   await bring('large', 1_000)
   // A connection reports its reads when it is idle, at the latest when it ends.
-  await eventually('what was read is known', async () => (await rowsRead()) > 0)
+  await eventually('the read rows are counted', async () => (await rowsRead()) > 0)
   assert.ok((await rowsRead()) < 100_000, `${await rowsRead()} rows were read for 1,000 entries`)
   await database.destroy()
 })

@@ -3,10 +3,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openStore, type Store } from '../../../../dataplane/registry/sync/open-store.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 import { openPostgres } from '../../../support/network/open-clients.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
-import { configOf, type RegistryFolder, registryFolder, runRegistry } from '../../../support/registry/registry.ts'
+import { buildConfig, type RegistryFolder, registryFolder, runRegistry } from '../../../support/registry/registry.ts'
 
 let postgres: TestPostgres
 let folder: RegistryFolder
@@ -31,7 +31,7 @@ test.after.each(async () => {
 
 async function replica(): Promise<Store> {
   const place = { url, sslMode: 'disable' } as const
-  const store = await openStore({ stateDirectory: folder.stateDirectory, postgres: place }, keptLog().log)
+  const store = await openStore({ stateDirectory: folder.stateDirectory, postgres: place }, recordLog().log)
   replicas.push(store)
   return store
 }
@@ -43,7 +43,7 @@ async function client(): Promise<pg.Client> {
 }
 
 /** Uses another connection, since a transaction does not see that others begin to wait. */
-async function someoneWaits(): Promise<void> {
+async function waitForWaiter(): Promise<void> {
   const looking = await client()
   const waiting = 'select 1 from pg_stat_activity where datname = current_database() and wait_event_type = $1'
   await eventually('it waits', async () => (await looking.query(waiting, ['Lock'])).rows.length > 0)
@@ -51,7 +51,7 @@ async function someoneWaits(): Promise<void> {
 }
 
 const CLAIMS_LOCK = 7_461_002
-const managed = (name: string, claims = {}) => ({ name, config: { managed: {} }, claims })
+const buildSource = (name: string, claims = {}) => ({ name, config: { managed: {} }, claims })
 
 test('settings that conflict with a publication are still written', async () => {
   const other = await client()
@@ -59,11 +59,14 @@ test('settings that conflict with a publication are still written', async () => 
   await other.query(`alter database settings${databases} set deadlock_timeout = '5s'`)
   await other.query(`set deadlock_timeout = '1h'`)
   const store = await replica()
-  await store.applySettings({ sources: [managed('a'), managed('b')], registries: [] })
+  await store.applySettings({ sources: [buildSource('a'), buildSource('b')], registries: [] })
   await other.query('begin')
   await other.query(`select from source where name = 'b' for update`)
-  const applied = store.applySettings({ sources: [managed('a', { x: 'y' }), managed('b', { x: 'y' })], registries: [] })
-  await someoneWaits()
+  const applied = store.applySettings({
+    sources: [buildSource('a', { x: 'y' }), buildSource('b', { x: 'y' })],
+    registries: [],
+  })
+  await waitForWaiter()
   // As when new claims are written.
   await other.query('select pg_advisory_xact_lock($1)', [CLAIMS_LOCK])
   await other.query('commit')
@@ -75,7 +78,7 @@ test('settings that conflict with a publication are still written', async () => 
 test('a source that a registry takes at the same moment is not removed', async () => {
   const at = new Date().toISOString()
   const [one, two] = [await replica(), await replica()]
-  assert.is(await one.writer.putSource({ ...managed('a'), create: true, at }), 'done')
+  assert.is(await one.writer.putSource({ ...buildSource('a'), create: true, at }), 'done')
   // Another replica creates a registry.
   const other = await client()
   await other.query('begin')
@@ -87,23 +90,23 @@ test('a source that a registry takes at the same moment is not removed', async (
     'insert into registry_source (registry_id, source_id, position) select r.id, s.id, 0 from registry r, source s',
   )
   const removed = one.writer.removeSource({ name: 'a' })
-  await someoneWaits()
+  await waitForWaiter()
   await other.query('commit')
   assert.is(await removed, 'in_use')
 
   // The same in the opposite order.
-  assert.is(await one.writer.putSource({ ...managed('b'), create: true, at }), 'done')
+  assert.is(await one.writer.putSource({ ...buildSource('b'), create: true, at }), 'done')
   await other.query('begin')
   await other.query(`delete from source where name = 'b'`)
   const put = two.writer.putRegistry({ name: 'late', sources: ['b'], claims: {}, create: true, at })
-  await someoneWaits()
+  await waitForWaiter()
   await other.query('commit')
   await other.end()
   assert.is(await put, 'no_source')
 })
 
 test('a configuration that is saved while the database is away is in force when that is back', async () => {
-  const config = { ...configOf({}), sources: [{ name: 'own', managed: {} }], database: { url, sslMode: 'disable' } }
+  const config = { ...buildConfig({}), sources: [{ name: 'own', managed: {} }], database: { url, sslMode: 'disable' } }
   const registries = (...names: string[]) => names.map((name) => ({ name, sources: ['own'] }))
   await folder.configure({ ...config, registries: registries('main') })
   const registry = await runRegistry(folder)
@@ -114,8 +117,8 @@ test('a configuration that is saved while the database is away is in force when 
     await eventually('it waits', async () => (await registry.status()).refused.length > 0)
     assert.match((await registry.status()).refused[0]?.message ?? '', 'waits for the database')
     await postgres.start()
-    const more = () => fetch(`${registry.url}/registry/more/v0.1/servers`)
-    await eventually('it is in force', async () => (await more()).status === 200)
+    const fetchMore = () => fetch(`${registry.url}/registry/more/v0.1/servers`)
+    await eventually('it is in force', async () => (await fetchMore()).status === 200)
     await eventually('nothing is refused', async () => (await registry.status()).refused.length === 0)
   } finally {
     await registry.stop()

@@ -5,7 +5,7 @@ import { startCutProxy } from '../../../support/network/cut-proxy.ts'
 import { openPostgres } from '../../../support/network/open-clients.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 import {
-  configOf,
+  buildConfig,
   labels,
   type RegistryFolder,
   registryFile,
@@ -27,7 +27,7 @@ test.before(async () => {
   for (const folder of folders) {
     await folder.write('a.json', registryFile([server('x/one'), server('x/two')]))
     const own = { name: 'own', managed: {} }
-    const config = configOf({ a: 'a.json' }, { database: { url, sslMode: 'disable' } })
+    const config = buildConfig({ a: 'a.json' }, { database: { url, sslMode: 'disable' } })
     await folder.configure({
       ...config,
       sources: [...config.sources, own],
@@ -82,8 +82,8 @@ test('two replicas that poll a source each second write only its changes', async
   const lastAttempts = async () => (await Promise.all(both.map((one) => one.source('a')))).map((one) => one.lastAttempt)
   const looks = async () => {
     const before = await lastAttempts()
-    const all = async () => (await lastAttempts()).every((time, index) => time !== before[index])
-    await eventually('both have looked', all)
+    const haveLooked = async () => (await lastAttempts()).every((time, index) => time !== before[index])
+    await eventually('both have synced', haveLooked)
   }
   try {
     for (const one of both) await one.ready()
@@ -130,7 +130,7 @@ test('a replica whose network silently drops packets does not serve its outdated
     await eventually('it is not ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).status === 503)
     const answer = replica.get('/servers', headers)
     const early = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 200))])
-    assert.is(early, undefined, 'it is asked of the database')
+    assert.is(early, undefined, 'the database is queried')
     network.thaw()
     assert.is((await answer).status, 304)
     await replica.ready()

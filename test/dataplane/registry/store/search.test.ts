@@ -7,12 +7,12 @@ import { endStores, manage, onBothStores, publication, type TestStore } from '..
 
 test.after(endStores)
 
-const numbered = (from: string, count: number) =>
+const numberNames = (from: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${from}${String(index).padStart(4, '0')}`)
 
 /** Far more than a search scans one by one, all behind the first ones by name. */
-const late = numbered('z.example/latecomer-', 1_700)
-const early = numbered('a.example/early-', 400)
+const late = numberNames('z.example/latecomer-', 1_700)
+const early = numberNames('a.example/early-', 400)
 const special = ['m.example/c-sharp', 'm.example/caron', 'm.example/words', 'z.example/zq', 'z.example/zz']
 const titles: Readonly<Record<string, string>> = {
   'm.example/c-sharp': 'Tools for C# and p9-x',
@@ -93,7 +93,7 @@ async function findsOneState({ store }: TestStore): Promise<void> {
   }
 
   const readers = [read(), read()]
-  for (const name of numbered('z.example/rarely-seen-', 300)) await store.writer.publish(publication(name))
+  for (const name of numberNames('z.example/rarely-seen-', 300)) await store.writer.publish(publication(name))
   done = true
   await Promise.all(readers)
   assert.ok(found.size > 10, `${found.size} revisions were seen`)

@@ -35,7 +35,7 @@ test.before(async () => {
 test.after(() => postgres.close())
 
 /** Runs the contract test on both databases. */
-function onBoth(name: string, run: () => Promise<void>): void {
+function testBothStores(name: string, run: () => Promise<void>): void {
   for (const kind of ['SQLite', 'PostgreSQL'])
     test(`${kind}: ${name}`, async () => {
       directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
@@ -98,7 +98,7 @@ async function list(registry: string, includeDeleted = false): Promise<string[]>
   return rows.map(({ name, version, document }) => `${name}@${version} ${/of (\w+)/.exec(document)?.[1]}`)
 }
 
-onBoth('only Kubernetes sources can say which object of a cluster an entry stands for', async () => {
+testBothStores('only Kubernetes sources can say which object of a cluster an entry stands for', async () => {
   const config = {
     cluster: { kubernetes: { namespaces: [] } },
     file: { file: { data: '"kubernetes"' } },
@@ -130,7 +130,7 @@ onBoth('only Kubernetes sources can say which object of a cluster an entry stand
   )
 })
 
-onBoth(
+testBothStores(
   'a name belongs to the first source of the registry that has it, with all its versions and no others',
   async () => {
     await configure({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] })
@@ -156,7 +156,7 @@ onBoth(
   },
 )
 
-onBoth('concurrent look-ups are each answered by their own name, registry and caller', async () => {
+testBothStores('concurrent look-ups are each answered by their own name, registry and caller', async () => {
   await configure({ ab: ['a', 'b'], b: ['b'] })
   const names = Array.from({ length: 70 }, (_, index) => `x/n${index}`)
   await sync(
@@ -167,14 +167,19 @@ onBoth('concurrent look-ups are each answered by their own name, registry and ca
     'b',
     names.map((name) => `${name}@3.0.0`),
   )
-  const look = async (registry: string, visible: 'all' | number[], name: string) => {
+  const lookUp = async (registry: string, visible: 'all' | number[], name: string) => {
     const scope = { type: 'server', includeDeleted: false, version: 'latest' } as const
     const row = await reader.version({ ...scope, registry, visible, name })
     return row && `${row.name}@${row.version}`
   }
   const found = await Promise.all(
     [...names, 'x/none', ...names].map((name) =>
-      Promise.all([look('ab', 'all', name), look('b', 'all', name), look('ab', [0], name), look('ab', [-1], name)]),
+      Promise.all([
+        lookUp('ab', 'all', name),
+        lookUp('b', 'all', name),
+        lookUp('ab', [0], name),
+        lookUp('ab', [-1], name),
+      ]),
     ),
   )
   const expected = names.map((name, index) => {
@@ -184,7 +189,7 @@ onBoth('concurrent look-ups are each answered by their own name, registry and ca
   assert.equal(found, [...expected, [undefined, undefined, undefined, undefined], ...expected])
 })
 
-onBoth('tombstones hide no living entry, and are shown only for names without one', async () => {
+testBothStores('tombstones hide no living entry, and are shown only for names without one', async () => {
   await configure({ main: ['a', 'b'] })
   await sync('a', ['x/one@1.0.0', 'x/two@1.0.0'])
   await sync('b', ['x/one@7.0.0'])
@@ -196,7 +201,7 @@ onBoth('tombstones hide no living entry, and are shown only for names without on
   assert.equal(await list('main', true), ['x/one@1.0.0 a', 'x/two@1.0.0 a'])
 })
 
-onBoth('tombstones are removed after thirty days, at the next sync that writes', async () => {
+testBothStores('tombstones are removed after thirty days, at the next sync that writes', async () => {
   await configure({ main: ['a'] })
   await sync('a', ['x/one@1.0.0', 'x/one@2.0.0', 'x/two'])
   await sync('a', ['x/one@2.0.0'], 1)
@@ -211,7 +216,7 @@ onBoth('tombstones are removed after thirty days, at the next sync that writes',
   )
 })
 
-onBoth('latest is the newest living version, or a deleted one if there is no other', async () => {
+testBothStores('latest is the newest living version, or a deleted one if there is no other', async () => {
   await configure({ main: ['a'] })
   const latest = async (includeDeleted = false) =>
     (await reader.version({ ...servers, registry: 'main', name: 'x/one', version: 'latest', includeDeleted }))?.version
@@ -225,9 +230,9 @@ onBoth('latest is the newest living version, or a deleted one if there is no oth
   assert.is(await latest(true), '1.10.0')
 })
 
-onBoth('a sync writes only what differs', async () => {
+testBothStores('a sync writes only what differs', async () => {
   await configure({ main: ['a'] })
-  const times = async () =>
+  const readTimes = async () =>
     Object.fromEntries(
       (await reader.list({ ...servers, registry: 'main', limit: 10, includeDeleted: true })).rows.map((row) => [
         row.name,
@@ -239,19 +244,19 @@ onBoth('a sync writes only what differs', async () => {
     return reader.revision('main')
   }
   await sync('a', ['x/one', 'x/two'])
-  const before = { times: await times(), revision: await revision() }
+  const before = { times: await readTimes(), revision: await revision() }
 
   await sync('a', ['x/two', 'x/one'], 1)
-  assert.equal({ times: await times(), revision: await revision() }, before)
+  assert.equal({ times: await readTimes(), revision: await revision() }, before)
 
   await sync('a', ['x/two', 'x/one', 'x/three'], 2)
-  const after = await times()
+  const after = await readTimes()
   assert.is(after['x/one'], before.times['x/one'])
   assert.is(after['x/three'], '2026-01-03T00:00:00.000Z')
   assert.is.not(await revision(), before.revision)
 })
 
-onBoth('sources that are synced at the same time do not make each other fail', async () => {
+testBothStores('sources that are synced at the same time do not make each other fail', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'f']
   await configure({ all: names })
   for (let day = 0; day < 6; day++) {
@@ -261,7 +266,7 @@ onBoth('sources that are synced at the same time do not make each other fail', a
   assert.is((await list('all')).length, 20)
 })
 
-onBoth('only registries with the source get a new revision', async () => {
+testBothStores('only registries with the source get a new revision', async () => {
   await configure({ a: ['a'], b: ['b'] })
   const before = [await reader.revision('a'), await reader.revision('b')]
   await sync('a', ['x/one'])
@@ -270,11 +275,11 @@ onBoth('only registries with the source get a new revision', async () => {
   assert.is(await reader.revision('b'), before[1])
 })
 
-onBoth('a look for changed entries also notices a recreated registry and changed claims', async () => {
+testBothStores('a check for changed entries also notices a recreated registry and changed claims', async () => {
   await configure({ main: ['a'], other: ['a'] })
   await sync('a', ['x/one'])
-  let told = 0
-  const snapshot = await createSnapshot(reading, () => told++)
+  let calls = 0
+  const snapshot = await createSnapshot(reading, () => calls++)
   const lookFor = async (registries: Record<string, string[]>, claims = {}) => {
     await applySettings(database, settings({}, ['a']))
     const { sources, registries: fresh } = settings(registries)
@@ -289,13 +294,13 @@ onBoth('a look for changed entries also notices a recreated registry and changed
     return found.map(({ name, revision }) => [name, revision === snapshot.registries().get('main')?.revision])
   }
   assert.equal(await lookFor({ other: ['a'], main: ['a'] }), [['x/one', true]])
-  assert.is(told, 0)
+  assert.is(calls, 0)
   assert.equal(await lookFor({ other: ['a'], main: ['a'] }, { team: 'a' }), [['x/one', true]])
   assert.equal(snapshot.registries().get('main')?.claims, { team: 'a' })
-  assert.is(told, 1)
+  assert.is(calls, 1)
 })
 
-onBoth('after a failed look for settings the next look catches up, whatever it is for', async () => {
+testBothStores('after a failed check for settings the next check of any kind catches up', async () => {
   await configure({ main: ['a'], other: ['a'] })
   let broken = false
   const snapshot = await createSnapshot(
@@ -318,7 +323,7 @@ onBoth('after a failed look for settings the next look catches up, whatever it i
   assert.equal(snapshot.registries().get('main')?.sources, ['b', 'a'])
 })
 
-onBoth('equal settings write nothing; removed ones take along everything that belongs to them', async () => {
+testBothStores('equal settings write nothing; removed ones take along everything that belongs to them', async () => {
   await configure({ one: ['a', 'b'], two: ['b'] })
   await sync('a', ['x/one'])
   await sync('b', ['x/two'])
@@ -340,13 +345,13 @@ onBoth('equal settings write nothing; removed ones take along everything that be
     assert.is((await database.selectFrom(table).selectAll().execute()).length, 1, table)
 })
 
-const fails = (work: Promise<unknown>) =>
+const expectFailure = (work: Promise<unknown>) =>
   work.then(
     () => assert.unreachable('it was overtaken'),
     (error: Error) => assert.match(error.message, 'another pass over the source was faster'),
   )
 
-onBoth('a pass that was overtaken by another removes none of its entries', async () => {
+testBothStores('a pass that was overtaken by another removes none of its entries', async () => {
   await configure({ main: ['a'] })
   await sync('a', ['x/old'])
   const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
@@ -354,21 +359,21 @@ onBoth('a pass that was overtaken by another removes none of its entries', async
   // As with a replica that pauses for longer than its lease, or a source whose settings change.
   const [slow, slower] = [await stageSync(database, 'a'), await stageSync(database, 'a')]
   await slower.add(versions.slice(0, 1))
-  await fails(slow.add(versions))
+  await expectFailure(slow.add(versions))
   await slow.drop()
   const quick = await stageSync(database, 'a')
-  await fails(slower.add(versions.slice(1)))
+  await expectFailure(slower.add(versions.slice(1)))
   await quick.add(versions.slice(0, 1))
-  await fails(slower.finish(end))
+  await expectFailure(slower.finish(end))
   await slower.drop()
   await quick.add(versions.slice(1))
   await quick.finish(end)
-  await fails(slower.finish(end))
-  await fails(slow.finish(end))
+  await expectFailure(slower.finish(end))
+  await expectFailure(slow.finish(end))
   assert.equal(await list('main'), ['x/one@1.0.0 undefined', 'x/two@1.0.0 undefined'])
 })
 
-onBoth('a pass without news does not remove entries that another has added since', async () => {
+testBothStores('a pass without news does not remove entries that another has added since', async () => {
   await configure({ main: ['a'] })
   const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one')])))
   const end = { settingsHash: '', cursor: '', complete: true, problems: '[]', now: new Date().toISOString() }
@@ -377,13 +382,13 @@ onBoth('a pass without news does not remove entries that another has added since
   await quick.add(versions)
   await quick.finish(end)
   await slow.add([])
-  await fails(slow.finish(end))
+  await expectFailure(slow.finish(end))
   assert.equal(await list('main'), ['x/one@1.0.0 undefined'])
   await configure({ main: [] })
   assert.equal(await database.selectFrom('lease').selectAll().execute(), [])
 })
 
-onBoth('a pass over a source that became managed removes nothing', async () => {
+testBothStores('a pass over a source that became managed removes nothing', async () => {
   await configure({ main: ['a'] })
   const staging = await stageSync(database, 'a')
   await applySettings(database, {
@@ -400,7 +405,7 @@ onBoth('a pass over a source that became managed removes nothing', async () => {
   assert.equal(await list('main'), ['x/own@1.0.0 undefined'])
 })
 
-onBoth('a sync of a removed source writes nothing', async () => {
+testBothStores('a sync of a removed source writes nothing', async () => {
   await configure({ main: ['a'] })
   try {
     await sync('gone', ['x/one'])
@@ -410,13 +415,13 @@ onBoth('a sync of a removed source writes nothing', async () => {
   }
 })
 
-onBoth('a pass of many versions is written in parts, and so are removals', async () => {
+testBothStores('a pass of many versions is written in parts, and so are removals', async () => {
   await configure({ main: ['a'] })
   // More names than one part has, and more versions of one name than a part has.
   const names = Array.from({ length: 1_500 }, (_, index) => `x/n${index + 1_000}`)
   const versions = Array.from({ length: 2_500 }, (_, index) => `m/one@1.0.${index}`)
   const one = { ...servers, registry: 'main', name: 'm/one', includeDeleted: false }
-  const living = () =>
+  const countLiving = () =>
     database
       .selectFrom('entry_version')
       .select('id')
@@ -426,12 +431,12 @@ onBoth('a pass of many versions is written in parts, and so are removals', async
   await sync('a', [...names, ...versions])
   assert.equal(await list('main').then((rows) => rows.length), 1_000)
   assert.is((await reader.version({ ...one, version: 'latest' }))?.version, '1.0.2499')
-  assert.is(await living(), 4_000)
+  assert.is(await countLiving(), 4_000)
   assert.equal(await database.selectFrom('staged_version').selectAll().execute(), [])
 
   // All but a few are removed; each part has some of both.
-  const kept = ['x/n1000', 'x/n1999', 'x/n2000', 'x/n2499', 'm/one@1.0.7', 'm/one@1.0.2100']
-  await sync('a', kept, 1)
+  const labels = ['x/n1000', 'x/n1999', 'x/n2000', 'x/n2499', 'm/one@1.0.7', 'm/one@1.0.2100']
+  await sync('a', labels, 1)
   await refresh()
   assert.equal(
     (await list('main')).map((label) => label.split(' ')[0]),
@@ -441,7 +446,7 @@ onBoth('a pass of many versions is written in parts, and so are removals', async
   const { servers: known } = await database.selectFrom('source').select('servers').executeTakeFirstOrThrow()
   assert.is(known, 5)
   // A month later they are deleted for good, with the entries.
-  await sync('a', kept.slice(1), 40)
+  await sync('a', labels.slice(1), 40)
   assert.is(
     await database
       .selectFrom('entry')
@@ -450,10 +455,10 @@ onBoth('a pass of many versions is written in parts, and so are removals', async
       .then((rows) => rows.length),
     5,
   )
-  assert.is(await living(), 5)
+  assert.is(await countLiving(), 5)
 })
 
-onBoth('the bytes of a version are counted, however it was added and changed', async () => {
+testBothStores('the bytes of a version are counted, however it was added and changed', async () => {
   await configure({ main: ['a', 'own'] })
   await applySettings(database, {
     sources: [
@@ -462,7 +467,7 @@ onBoth('the bytes of a version are counted, however it was added and changed', a
     ],
     registries: [{ name: 'main', sources: ['a', 'own'], claims: {} }],
   })
-  const measured = async () => {
+  const countRows = async () => {
     const { rows } = await sql<{ version: string; bytes: number; actual: number }>`
       select v.version, v.bytes, octet_length(d.text) + coalesce(octet_length(v.status_message), 0)
         + coalesce(octet_length(v.other_meta), 0) as actual
@@ -471,18 +476,18 @@ onBoth('the bytes of a version are counted, however it was added and changed', a
     return rows.length
   }
   await sync('a', ['x/one', 'x/two'], 0, 'ä'.repeat(500))
-  assert.is(await measured(), 2)
+  assert.is(await countRows(), 2)
   await sync('a', ['x/one', 'x/two'], 1, 'another text')
-  assert.is(await measured(), 2)
+  assert.is(await countRows(), 2)
   const own = publication('x/own', { source: 'own', document: JSON.stringify({ text: 'ö'.repeat(100) }) })
   await database.transaction().execute((transaction) => publishAll(transaction, [own]))
-  assert.is(await measured(), 3)
+  assert.is(await countRows(), 3)
   const change = { source: 'own', type: 'server', name: 'x/own', version: '1.0.0', expect: {} } as const
   for (const message of ['é'.repeat(20_000), 'short', null]) {
     const at = new Date().toISOString()
     const deprecated = { ...change, at, status: 'deprecated', message } as const
     assert.is(await database.transaction().execute((its) => setStatus(its, deprecated)), 'done')
-    assert.is(await measured(), 3)
+    assert.is(await countRows(), 3)
   }
 })
 

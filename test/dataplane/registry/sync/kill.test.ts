@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import {
-  configOf,
+  buildConfig,
   type List,
   type RegistryFolder,
   registryFile,
@@ -62,7 +62,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
   const log = join(folder.stateDirectory, 'catalog.sqlite-wal')
   const logBytes = () => statSync(log, { throwIfNoEntry: false })?.size ?? 0
   await folder.write('own.json', generation(1))
-  await folder.configure(configOf({ own: 'own.json' }))
+  await folder.configure(buildConfig({ own: 'own.json' }))
   const first = await startRegistryProcess(folder)
   await eventually('the first sync has ended', async () => (await source(first))?.state === 'ok')
   assert.is(await servedGeneration(first), 'generation 1')

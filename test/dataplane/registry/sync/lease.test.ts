@@ -23,22 +23,22 @@ const signal = new AbortController().signal
 
 test('a replica waits for another one’s work, and takes over if that one has died', async () => {
   const done: string[] = []
-  const begun: string[] = []
-  const work = (holder: string, ms: number) => async () => {
-    begun.push(holder)
+  const started: string[] = []
+  const createWork = (holder: string, ms: number) => async () => {
+    started.push(holder)
     await new Promise((resolve) => setTimeout(resolve, ms))
     done.push(holder)
     return holder
   }
-  const first = underLease(database, { name: 'sync a', holder: 'one', signal }, work('one', 300))
-  await eventually('the first is at it', () => begun.includes('one'))
-  assert.is(await underLease(database, { name: 'sync a', holder: 'two', signal }, work('two', 0)), 'two')
+  const first = underLease(database, { name: 'sync a', holder: 'one', signal }, createWork('one', 300))
+  await eventually('the first one works', () => started.includes('one'))
+  assert.is(await underLease(database, { name: 'sync a', holder: 'two', signal }, createWork('two', 0)), 'two')
   assert.is(await first, 'one')
   assert.equal(done, ['one', 'two'])
 
   const expires_at = Date.now() + 500
   await database.insertInto('lease').values({ name: 'sync a', holder: 'dead', expires_at }).execute()
-  assert.is(await underLease(database, { name: 'sync a', holder: 'two', signal }, work('two', 0)), 'two')
+  assert.is(await underLease(database, { name: 'sync a', holder: 'two', signal }, createWork('two', 0)), 'two')
   assert.ok(Date.now() >= expires_at)
 })
 

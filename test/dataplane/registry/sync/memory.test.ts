@@ -69,7 +69,7 @@ test('four API sources with pages of 95 MB, beside reads and publications, stay 
 
   let published = 0
   const states = async () => ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources
-  const ended = async () => {
+  const haveEnded = async () => {
     const read = await fetch(`${url}/registry/main/v0.1/servers?limit=1`)
     await read.arrayBuffer()
     assert.is(read.status, 200)
@@ -81,7 +81,7 @@ test('four API sources with pages of 95 MB, beside reads and publications, stay 
     assert.is(publication.status, 201)
     return (await states()).every(({ tried }) => tried)
   }
-  await eventually('all sources were read', ended, 240_000)
+  await eventually('all sources were read', haveEnded, 240_000)
   assert.equal(
     (await states()).map(({ state, servers }) => [state, servers]),
     names.map(() => ['ok', 100]),

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import {
-  configOf,
+  buildConfig,
   type List,
   labels,
   type RegistryFolder,
@@ -57,7 +57,7 @@ const source = async (name: string) => {
   const { sources } = (await (await fetch(`${adminUrl}/status`)).json()) as Status
   return sources.find((one) => one.name === name)
 }
-const listed = async () => labels((await (await fetch(`${url}/registry/main/v0.1/servers`)).json()) as List).join()
+const listLabels = async () => labels((await (await fetch(`${url}/registry/main/v0.1/servers`)).json()) as List).join()
 const isAside = async () => (await source('bad'))?.error?.code === 'put_aside'
 const publish = (name: string) =>
   fetch(`${url}/v1/entries`, {
@@ -66,7 +66,7 @@ const publish = (name: string) =>
     body: JSON.stringify({ source: 'own', server: server(name) }),
   })
 const config = () => {
-  const { sources, ...rest } = configOf(FILES)
+  const { sources, ...rest } = buildConfig(FILES)
   return {
     ...rest,
     sources: [...sources, { name: 'own', managed: {} }],
@@ -75,14 +75,14 @@ const config = () => {
 }
 
 /** Waits until the bad source is put aside for that reason, while the others continue. */
-async function isPutAside(reason: RegExp): Promise<void> {
-  await eventually('the bad source is put aside', isAside, 90_000)
+async function waitUntilPutAside(reason: RegExp): Promise<void> {
+  await eventually('the bad source is quarantined', isAside, 90_000)
   assert.match((await source('bad'))?.error?.message ?? '', reason)
-  await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'))
+  await eventually('the good source is synced', async () => (await listLabels()).includes('com.good/a'))
 }
 
 /** Makes the bad source read another file: a source with new settings is tried at once. */
-async function readInstead(file: string, text: string): Promise<void> {
+async function replaceFile(file: string, text: string): Promise<void> {
   await folder.write(file, text)
   const { sources, ...rest } = config()
   const otherwise = sources.map((one) => (one.name === 'bad' ? { ...one, file: { path: `../${file}` } } : one))
@@ -94,47 +94,47 @@ test('a source that stalls the writing thread or exhausts its memory is put asid
   await folder.write('bad.json', POISONED('POISON-STALL'))
   await folder.configure(config())
   await start({ checkMs: CHECK_MS })
-  await isPutAside(/^the writing thread did not respond/)
+  await waitUntilPutAside(/^the writing thread did not respond/)
   assert.is((await publish('com.own/a')).status, 201)
   await stop()
 
   // In effect unchecked: with little memory left, garbage collection takes long on a slow machine.
   await start({ checkMs: 60_000 })
-  await eventually('the bad source is still put aside', isAside, 90_000)
+  await eventually('the bad source is still quarantined', isAside, 90_000)
   assert.is((await publish('com.own/b')).status, 201)
-  assert.is(await listed(), 'com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0')
-  await readInstead('mended.json', registryFile([server('com.bad/a')]))
-  await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'))
+  assert.is(await listLabels(), 'com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0')
+  await replaceFile('mended.json', registryFile([server('com.bad/a')]))
+  await eventually('it is read', async () => (await listLabels()).startsWith('com.bad/a'))
   // The status follows a moment after the entries.
-  await eventually('it is put aside no more', async () => !(await isAside()))
+  await eventually('it is no longer quarantined', async () => !(await isAside()))
 
   await folder.write('mended.json', POISONED('POISON-MEMORY'))
-  await isPutAside(/^the writing thread ran out of memory/)
+  await waitUntilPutAside(/^the writing thread ran out of memory/)
   assert.is((await publish('com.own/c')).status, 201)
-  assert.is(await listed(), 'com.bad/a@1.0.0,com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0,com.own/c@1.0.0')
+  assert.is(await listLabels(), 'com.bad/a@1.0.0,com.good/a@1.0.0,com.own/a@1.0.0,com.own/b@1.0.0,com.own/c@1.0.0')
 })
 
 test('a source that ends the process twice is put aside; a shutdown is in time while the writing thread stalls', async () => {
   await folder.write('good.json', registryFile([server('com.good/a')]))
   await folder.write('bad.json', POISONED('POISON-WAIT'))
   await folder.configure(config())
-  const isRead = (name: string) =>
+  const waitUntilRead = (name: string) =>
     eventually('it is being read', () => existsSync(`${folder.stateDirectory}/syncing/${name}`))
   for (let kills = 0; kills < 2; kills++) {
     await start()
-    await isRead('bad')
+    await waitUntilRead('bad')
     const exit = once(child, 'exit')
     child.kill('SIGKILL')
     await exit
   }
   await start()
-  await isPutAside(/^the process ended/)
+  await waitUntilPutAside(/^the process ended/)
   // With new settings it is read at once, and not after a minute.
-  await readInstead('mended.json', registryFile([server('com.bad/a')]))
-  await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 40_000)
+  await replaceFile('mended.json', registryFile([server('com.bad/a')]))
+  await eventually('it is read', async () => (await listLabels()).startsWith('com.bad/a'), 40_000)
 
   await folder.write('good.json', POISONED('POISON-WAIT'))
-  await isRead('good')
+  await waitUntilRead('good')
   // Before the blocked thread is noticed, which takes 20 s.
   const killed = setTimeout(() => child.kill('SIGKILL'), 16_000)
   const exit = once(child, 'exit')

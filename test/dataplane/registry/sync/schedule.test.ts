@@ -14,7 +14,7 @@ import {
 import { createSemaphore } from '../../../../dataplane/registry/sync/semaphore.ts'
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 const never = new AbortController().signal
 
@@ -131,7 +131,7 @@ test('a requested sync is a full pass, with or without waiting; a shutdown ends 
   const calls: SyncCall[] = []
   const hold = Promise.withResolvers<void>()
   const scheduler = createScheduler({
-    log: keptLog().log,
+    log: recordLog().log,
     observe: observeNothing,
     async sync(_source, call) {
       calls.push(call)
@@ -162,7 +162,7 @@ test('a source that is changed, or removed and added, is synced only after its r
   let most = 0
   const intervals: number[] = []
   const scheduler = createScheduler({
-    log: keptLog().log,
+    log: recordLog().log,
     observe: observeNothing,
     async sync(source, { signal }) {
       most = Math.max(most, ++running)
@@ -177,15 +177,15 @@ test('a source that is changed, or removed and added, is synced only after its r
       return { changed: false, servers: 1, skills: 0, problems: [] }
     },
   })
-  const own = (intervalMs: number) =>
+  const buildSource = (intervalMs: number) =>
     ({ name: 'own', location: { kind: 'inline', text: '{}' }, intervalMs, maxBytes: 2 ** 30 }) as const
-  scheduler.apply([own(3_600_000)])
+  scheduler.apply([buildSource(3_600_000)])
   await eventually('the first', () => intervals.length === 1)
-  scheduler.apply([own(3_600_001)])
+  scheduler.apply([buildSource(3_600_001)])
   await eventually('the second', () => intervals.length === 2)
   scheduler.apply([])
   assert.is(scheduler.state('own'), undefined)
-  scheduler.apply([own(3_600_002)])
+  scheduler.apply([buildSource(3_600_002)])
   await eventually('the third', () => scheduler.state('own')?.state === 'ok')
   await scheduler.stop()
   assert.equal(intervals, [3_600_000, 3_600_001, 3_600_002])
@@ -197,7 +197,7 @@ test('a sync that is requested as another one ends is run', async () => {
     let calls = 0
     const first = Promise.withResolvers<void>()
     const scheduler = createScheduler({
-      log: keptLog().log,
+      log: recordLog().log,
       observe: observeNothing,
       async sync() {
         if (++calls === 1) await first.promise

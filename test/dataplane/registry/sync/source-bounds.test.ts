@@ -4,19 +4,19 @@ import * as assert from 'uvu/assert'
 import { createBudget } from '../../../../dataplane/registry/sources/format/budget.ts'
 import type { SourceError } from '../../../../dataplane/registry/sources/format/source-error.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import { json, serveList, startUpstream, type Upstream, type UpstreamEntry } from '../../../support/network/upstream.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
-import { endRegistry, registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, startRegistryWith } from '../../../support/registry/source-registry.ts'
 
 const MOST = 4096
 const rest = { limits: { sourceBytes: MOST } }
 
 let upstream: Upstream
 let registry: TestRegistry | undefined
-let held: Held[]
+let entries: UpstreamEntry[]
 test.before.each(async () => {
-  held = [of('a')]
-  upstream = await startUpstream(listOf(() => held))
+  entries = [buildEntry('a')]
+  upstream = await startUpstream(serveList(() => entries))
 })
 test.after.each(async () => {
   await registry?.close()
@@ -25,69 +25,69 @@ test.after.each(async () => {
 })
 test.after(endRegistry)
 
-const padded = (name: string, length = 0) => server(`com.example/${name}`, '1.0.0', { title: 'x'.repeat(length) })
+const buildServer = (name: string, length = 0) => server(`com.example/${name}`, '1.0.0', { title: 'x'.repeat(length) })
 /** Returns an entry, with a time of change if `day` is given. */
-const of = (name: string, length = 0, day?: number): Held => ({
-  server: padded(name, length),
+const buildEntry = (name: string, length = 0, day?: number): UpstreamEntry => ({
+  server: buildServer(name, length),
   ...(day !== undefined && { updatedAt: `2026-01-0${day}T00:00:00.000Z` }),
 })
 
-const shown = async () => labels(await (registry as TestRegistry).list('/servers')).join()
-const shows = (wanted: string) => eventually(wanted, async () => (await shown()) === wanted)
-async function fails(code: string, message: RegExp, kept = 'com.example/a@1.0.0'): Promise<void> {
+const listLabels = async () => labels(await (registry as TestRegistry).list('/servers')).join()
+const waitForEntries = (wanted: string) => eventually(wanted, async () => (await listLabels()) === wanted)
+async function expectFailure(code: string, message: RegExp, expected = 'com.example/a@1.0.0'): Promise<void> {
   const source = () => (registry as TestRegistry).source('own')
   await eventually(code, async () => (await source()).error?.code === code)
   assert.match((await source()).error?.message ?? '', message)
-  assert.is(await shown(), kept, 'what was there stays')
+  assert.is(await listLabels(), expected, 'the earlier entries stay')
 }
 const TOO_LARGE = /more than 4096 bytes.*limits\.sourceBytes/
 
 test('a file that grows over the limit is refused', async () => {
-  const files = { 'own.json': registryFile([padded('a')]) }
-  registry = await registryOf({ file: { path: '../own.json' } }, { files, rest })
-  await shows('com.example/a@1.0.0')
-  await registry.folder.write('own.json', registryFile([padded('a'), padded('b', MOST)]))
-  await fails('too_large', TOO_LARGE)
+  const files = { 'own.json': registryFile([buildServer('a')]) }
+  registry = await startRegistryWith({ file: { path: '../own.json' } }, { files, rest })
+  await waitForEntries('com.example/a@1.0.0')
+  await registry.folder.write('own.json', registryFile([buildServer('a'), buildServer('b', MOST)]))
+  await expectFailure('too_large', TOO_LARGE)
 })
 
 test('a download from a URL has a limit, with or without Content-Length', async () => {
-  let text = registryFile([padded('a')])
+  let text = registryFile([buildServer('a')])
   upstream.answer = (_url, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
     response.write(text.slice(0, 100))
     response.end(text.slice(100))
   }
-  registry = await registryOf({ file: { url: `${upstream.url}/x` } }, { rest })
-  await shows('com.example/a@1.0.0')
-  text = registryFile([padded('a'), padded('b', MOST)])
-  await fails('too_large', TOO_LARGE)
+  registry = await startRegistryWith({ file: { url: `${upstream.url}/x` } }, { rest })
+  await waitForEntries('com.example/a@1.0.0')
+  text = registryFile([buildServer('a'), buildServer('b', MOST)])
+  await expectFailure('too_large', TOO_LARGE)
 })
 
 test('pages of an API have a limit together, although none is too large by itself', async () => {
-  registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
-  await shows('com.example/a@1.0.0')
-  held = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => of(name, 1000))
-  await fails('too_large', TOO_LARGE)
+  registry = await startRegistryWith({ api: { endpoint: upstream.url } }, { rest })
+  await waitForEntries('com.example/a@1.0.0')
+  entries = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => buildEntry(name, 1000))
+  await expectFailure('too_large', TOO_LARGE)
 })
 
 test('changes from an API count beside the existing entries of the source', async () => {
   // The request overlaps with the last answer by `b` alone.
-  held = [of('a', 2500, 1), of('b', 0, 2)]
-  registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
-  await shows('com.example/a@1.0.0,com.example/b@1.0.0')
-  held = [...held, of('c', 2500, 3)]
-  await fails('too_large', TOO_LARGE, 'com.example/a@1.0.0,com.example/b@1.0.0')
+  entries = [buildEntry('a', 2500, 1), buildEntry('b', 0, 2)]
+  registry = await startRegistryWith({ api: { endpoint: upstream.url } }, { rest })
+  await waitForEntries('com.example/a@1.0.0,com.example/b@1.0.0')
+  entries = [...entries, buildEntry('c', 2500, 3)]
+  await expectFailure('too_large', TOO_LARGE, 'com.example/a@1.0.0,com.example/b@1.0.0')
 })
 
 test('endless pages, and huge cursors, are refused', async () => {
-  registry = await registryOf({ api: { endpoint: upstream.url } })
-  await shows('com.example/a@1.0.0')
+  registry = await startRegistryWith({ api: { endpoint: upstream.url } })
+  await waitForEntries('com.example/a@1.0.0')
   let pages = 0
   upstream.answer = (_url, response) => json(response, { servers: [], metadata: { nextCursor: `${++pages}` } })
-  await fails('endless', /more than 100 pages with nothing on them/)
+  await expectFailure('endless', /more than 100 pages with nothing on them/)
   upstream.answer = (_url, response) =>
-    json(response, { servers: [of('b')], metadata: { nextCursor: 'x'.repeat(5000) } })
-  await fails('wrong_shape', /nextCursor: has more than 4096 characters/)
+    json(response, { servers: [buildEntry('b')], metadata: { nextCursor: 'x'.repeat(5000) } })
+  await expectFailure('wrong_shape', /nextCursor: has more than 4096 characters/)
 })
 
 test('the number of entries has a limit, too', () => {

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { mountVolume } from '../../../support/mounted-volume.ts'
 import {
-  configOf,
+  buildConfig,
   labels,
   official,
   type RegistryFolder,
@@ -49,7 +49,7 @@ async function inFolder(prepare: (folder: RegistryFolder) => Promise<void>): Pro
   return registry
 }
 
-const shows = (registry: TestRegistry, wanted: readonly string[], query = '') =>
+const waitForEntries = (registry: TestRegistry, wanted: readonly string[], query = '') =>
   eventually(
     `the registry shows ${wanted.join(', ') || 'nothing'}`,
     async () => labels(await registry.list(`/servers?${query}`)).join() === wanted.join(),
@@ -60,12 +60,12 @@ withRegistry(
   () => registryOver({ own: registryFile([a1]) }),
   async (registry) => {
     await registry.folder.write('own.json', registryFile([a1, a2, b1]))
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
     assert.is(official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).isLatest, false)
 
     const before = official(await registry.one('/servers/com.example%2Fb/versions/1.0.0'))
     await registry.folder.write('own.json', registryFile([a1, { ...b1, description: 'New text' }]))
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
     const changed = await registry.one('/servers/com.example%2Fb/versions/latest')
     assert.is(changed.server.description, 'New text')
     assert.is(official(changed).publishedAt, before.publishedAt)
@@ -81,7 +81,7 @@ withRegistry(
   async (registry) => {
     const since = official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).updatedAt
     await registry.folder.write('own.json', registryFile([a1, { ...b1, title: 'B' }]))
-    await shows(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'], `updated_since=${since}`)
+    await waitForEntries(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'], `updated_since=${since}`)
     const changes = await registry.list(`/servers?updated_since=${since}`)
     assert.equal(
       changes.servers.map((entry) => official(entry).status),
@@ -94,7 +94,7 @@ withRegistry(
 
     const { publishedAt } = official(await registry.one(`${gone}?include_deleted=true`))
     await registry.folder.write('own.json', registryFile([a1, a2, b1]))
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
     const back = official(await registry.one(gone))
     assert.equal([back.status, back.isLatest, back.publishedAt], ['active', true, publishedAt])
   },
@@ -104,14 +104,14 @@ withRegistry(
   'a name that leaves the first source comes from the next one',
   () => registryOver({ first: registryFile([a1, b1]), second: registryFile([a2]) }),
   async (registry) => {
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
     await registry.folder.write('first.json', registryFile([b1]))
-    await shows(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'])
     assert.equal(labels(await registry.list('/servers/com.example%2Fa/versions?include_deleted=true')), [
       'com.example/a@2.0.0',
     ])
     await registry.folder.write('first.json', registryFile([a1, b1]))
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
   },
 )
 
@@ -119,7 +119,7 @@ withRegistry(
   'invalid entries are left out and reported; the rest is served',
   () => registryOver({ own: registryFile([a1, { name: 'bad' }, b1]) }),
   async (registry) => {
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
     // The status follows a moment after the entries.
     await eventually('its sync has ended', async () => (await registry.source('own')).state === 'ok')
     const { state, servers, leftOut, problems, error } = await registry.source('own')
@@ -146,12 +146,12 @@ for (const [what, text, code] of broken)
       assert.is(failed.lastSuccess, good.lastSuccess)
       assert.ok(failed.attempts >= 1)
       assert.is(failed.servers, 1)
-      await eventually('the other one is well', async () => (await registry.source('other')).state === 'ok')
-      await shows(registry, ['com.example/a@1.0.0'])
+      await eventually('the other source is synced', async () => (await registry.source('other')).state === 'ok')
+      await waitForEntries(registry, ['com.example/a@1.0.0'])
 
       await registry.folder.write('own.json', registryFile([a1, b1]))
-      await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
-      await eventually('it is told', async () => {
+      await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+      await eventually('it is reported', async () => {
         const { state, attempts, error } = await registry.source('own')
         return state === 'ok' && attempts === 0 && error === null
       })
@@ -160,15 +160,15 @@ for (const [what, text, code] of broken)
 
 withRegistry(
   'with a missing file the registry is ready, and serves the file as soon as it is there',
-  () => inFolder((folder) => folder.configure(configOf({ own: 'own.json' }))),
+  () => inFolder((folder) => folder.configure(buildConfig({ own: 'own.json' }))),
   async (registry) => {
     assert.is((await registry.source('own')).error?.code, 'file_missing')
-    await shows(registry, [])
+    await waitForEntries(registry, [])
     await registry.folder.write('own.json', registryFile([a1]))
-    await shows(registry, ['com.example/a@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0'])
     await rm(join(registry.folder.directory, 'own.json'))
-    await eventually('the loss is told', async () => (await registry.source('own')).state === 'failed')
-    await shows(registry, ['com.example/a@1.0.0'])
+    await eventually('the loss is reported', async () => (await registry.source('own')).state === 'failed')
+    await waitForEntries(registry, ['com.example/a@1.0.0'])
   },
 )
 
@@ -176,12 +176,12 @@ test('a file in a ConfigMap volume is followed through its links', async () => {
   const volume = await mountVolume({ 'registry.json': registryFile([a1]) })
   const registry = await inFolder(async (folder) => {
     await symlink(volume.directory, join(folder.directory, 'volume'))
-    await folder.configure(configOf({ own: 'volume/registry.json' }))
+    await folder.configure(buildConfig({ own: 'volume/registry.json' }))
   })
   try {
-    await shows(registry, ['com.example/a@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0'])
     await volume.update({ 'registry.json': registryFile([a1, b1]) })
-    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await waitForEntries(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
   } finally {
     await registry.close()
     await volume.remove()
@@ -193,7 +193,7 @@ withRegistry(
   () =>
     inFolder((folder) =>
       folder.configure({
-        ...configOf({ own: 'own.json' }),
+        ...buildConfig({ own: 'own.json' }),
         sources: [{ name: 'own', file: { path: '../own.json' }, syncPolicy: { interval: '1s' } }],
       }),
     ),
@@ -207,8 +207,8 @@ withRegistry(
     const { lastAttempt, nextRun, lastSuccess } = seen
     assert.is(lastSuccess, null)
     assert.ok(Date.parse(nextRun ?? '') - Date.parse(lastAttempt ?? '') >= 1000)
-    const told = registry.log.lines.filter(({ code }) => code === 'file_missing')
-    assert.is(told.length, 1, 'one line for a failure that goes on')
+    const lines = registry.log.lines.filter(({ code }) => code === 'file_missing')
+    assert.is(lines.length, 1, 'one line for a lasting failure')
   },
 )
 
@@ -223,8 +223,8 @@ withRegistry(
     const etag = (await registry.get('/servers')).headers.get('etag')
 
     await registry.folder.write('own.json', registryFile([a1, { name: 'bad' }]))
-    await eventually('the file was looked at again', async () => (await attempt()) !== before.attempt)
-    await eventually('the look has ended', async () => (await registry.source('own')).state === 'ok')
+    await eventually('the file was read again', async () => (await attempt()) !== before.attempt)
+    await eventually('the sync has ended', async () => (await registry.source('own')).state === 'ok')
     assert.is(commits(), before.commits)
     assert.is((await registry.source('own')).leftOut, 1)
     assert.is(registry.log.lines.filter(({ msg }) => msg === 'synced').length, 1)
@@ -240,7 +240,7 @@ test('after a restart the last success and the failures in a row are still known
   const first = await startRegistry({ own: registryFile([a1]) })
   const { lastSuccess } = await first.source('own')
   await rm(join(first.folder.directory, 'own.json'))
-  await eventually('the loss is told', async () => (await first.source('own')).state === 'failed')
+  await eventually('the loss is reported', async () => (await first.source('own')).state === 'failed')
   await first.stop()
   const second = await runRegistry(first.folder)
   try {

@@ -22,10 +22,10 @@ const start = async (app: Hono<{ Bindings: ListenerEnv }>, address = '127.0.0.1:
   open.push(listener)
   return listener
 }
-const hello = () => new Hono<{ Bindings: ListenerEnv }>().get('/', (c) => c.text('hello'))
+const createHello = () => new Hono<{ Bindings: ListenerEnv }>().get('/', (c) => c.text('hello'))
 
 /** Collects everything that the server sends on a raw connection until it closes it. */
-const raw = async (port: number, text: string): Promise<{ socket: Socket; answer: Promise<string> }> => {
+const sendRaw = async (port: number, text: string): Promise<{ socket: Socket; answer: Promise<string> }> => {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write(text)
@@ -52,7 +52,7 @@ test('it listens on any port, on loopback of either family, and on every address
     ['[::1]:0', /^http:\/\/\[::1\]:\d+$/],
     [':0', /^http:\/\/127\.0\.0\.1:\d+$/],
   ] as const) {
-    const listener = await start(hello(), address)
+    const listener = await start(createHello(), address)
     assert.match(listener.url, url)
     assert.ok(listener.port > 0)
     assert.is(await (await fetch(listener.url)).text(), 'hello')
@@ -60,7 +60,7 @@ test('it listens on any port, on loopback of either family, and on every address
 })
 
 test('a directly handled request does not reach the app', async () => {
-  const { url } = await start(hello(), '127.0.0.1:0', {
+  const { url } = await start(createHello(), '127.0.0.1:0', {
     direct({ url }, outgoing) {
       if (url !== '/direct') return false
       outgoing.end('directly')
@@ -72,20 +72,20 @@ test('a directly handled request does not reach the app', async () => {
 })
 
 test('repeated headers reach a direct handler as both values, credentials too', async () => {
-  const { port } = await start(hello(), '127.0.0.1:0', {
+  const { port } = await start(createHello(), '127.0.0.1:0', {
     direct({ headers }, outgoing) {
       outgoing.end(headers.authorization)
       return true
     },
   })
-  const asked =
+  const request =
     'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n'
-  const { answer } = await raw(port, asked)
+  const { answer } = await sendRaw(port, request)
   assert.match(await answer, /\r\n\r\n.*Bearer a, Bearer b/s)
 })
 
 test('every answer forbids guessing another content type', async () => {
-  const app = hello()
+  const app = createHello()
     .get('/page', (c) => c.html('<p>'))
     .get('/events', (c) => streamSSE(c, (stream) => stream.writeSSE({ data: 'one' })))
     .get('/wrong', () => {
@@ -98,7 +98,7 @@ test('every answer forbids guessing another content type', async () => {
       else if (url === '/object') outgoing.writeHead(405, 'Not Here', { allow: 'GET' }).end()
       else if (url === '/implicit') outgoing.end('text')
       else return false
-      assert.equal(flat, ['content-type', 'application/json'], 'what was handed in stays as it was')
+      assert.equal(flat, ['content-type', 'application/json'], 'the given object is unchanged')
       return true
     },
   })
@@ -113,9 +113,9 @@ test('every answer forbids guessing another content type', async () => {
 })
 
 test('a taken port is named', async () => {
-  const { port } = await start(hello())
+  const { port } = await start(createHello())
   try {
-    await start(hello(), `127.0.0.1:${port}`)
+    await start(createHello(), `127.0.0.1:${port}`)
     assert.unreachable()
   } catch (error) {
     assert.is((error as Error).message, `port ${port} is taken: another process listens on 127.0.0.1:${port}`)
@@ -125,7 +125,7 @@ test('a taken port is named', async () => {
 
 test('an error names the address of another machine', async () => {
   try {
-    await start(hello(), '192.0.2.1:0')
+    await start(createHello(), '192.0.2.1:0')
     assert.unreachable()
   } catch (error) {
     assert.match((error as Error).message, /can’t listen on 192\.0\.2\.1:0/)
@@ -133,27 +133,27 @@ test('an error names the address of another machine', async () => {
 })
 
 test('headers up to 64 KiB, then 431', async () => {
-  const { port } = await start(hello())
+  const { port } = await start(createHello())
   const request = (bytes: number) =>
-    raw(port, `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`)
+    sendRaw(port, `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`)
   assert.match(await (await request(60 * 1024)).answer, /^HTTP\/1\.1 200 /)
   assert.match(await (await request(66 * 1024)).answer, /^HTTP\/1\.1 431 /)
 })
 
 test('a client that sends its headers byte by byte is cut off', async () => {
-  const { port } = await start(hello(), '127.0.0.1:0', { headersTimeoutMs: 200 })
-  const { answer } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n')
+  const { port } = await start(createHello(), '127.0.0.1:0', { headersTimeoutMs: 200 })
+  const { answer } = await sendRaw(port, 'GET / HTTP/1.1\r\nHost: a\r\n')
   assert.match(await answer, /^HTTP\/1\.1 408 /)
   const marking = { headersTimeoutMs: 200, refusalHeaders: () => [['X-Mark', '1']] as const }
-  const marked = await start(hello(), '127.0.0.1:0', marking)
-  const late = await raw(marked.port, 'GET / HTTP/1.1\r\nHost: a\r\n')
+  const marked = await start(createHello(), '127.0.0.1:0', marking)
+  const late = await sendRaw(marked.port, 'GET / HTTP/1.1\r\nHost: a\r\n')
   assert.match(await late.answer, /^HTTP\/1\.1 408 .*\r\nX-Mark: 1\r\n/s)
 })
 
 test('connections are limited, and one address may have half of them', async () => {
-  const { port } = await start(hello(), undefined, { maxConnections: 8 })
+  const { port } = await start(createHello(), undefined, { maxConnections: 8 })
   const sockets: Socket[] = []
-  const connected = async (localAddress: string) => {
+  const tryConnect = async (localAddress: string) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress })
     sockets.push(socket)
     socket.on('error', () => {})
@@ -163,31 +163,31 @@ test('connections are limited, and one address may have half of them', async () 
       socket.once('close', () => resolve(false))
     })
   }
-  const some = async (address: string, count: number) =>
-    (await Promise.all(Array.from({ length: count }, () => connected(address)))).filter(Boolean).length
+  const connectMany = async (address: string, count: number) =>
+    (await Promise.all(Array.from({ length: count }, () => tryConnect(address)))).filter(Boolean).length
 
-  assert.is(await some('127.0.0.2', 6), 4, 'one address')
-  assert.is(await some('127.0.0.3', 3), 3, 'another one')
-  assert.is(await some('127.0.0.4', 3), 1, 'all together')
+  assert.is(await connectMany('127.0.0.2', 6), 4, 'one address')
+  assert.is(await connectMany('127.0.0.3', 3), 3, 'another one')
+  assert.is(await connectMany('127.0.0.4', 3), 1, 'all together')
   // A closed connection makes room.
   sockets[0]?.destroy()
-  await eventually('a place is free', () => connected('127.0.0.2'))
+  await eventually('a slot is free', () => tryConnect('127.0.0.2'))
   for (const socket of sockets) socket.destroy()
 })
 
 test('closing finishes requests under way, accepts no new ones, and closes idle connections at once', async () => {
   let release = () => {}
-  const held = new Promise<void>((resolve) => {
+  const released = new Promise<void>((resolve) => {
     release = resolve
   })
   let arrived = false
-  const app = hello().get('/slow', async (c) => {
+  const app = createHello().get('/slow', async (c) => {
     arrived = true
-    await held
+    await released
     return c.text('done')
   })
   const listener = await start(app)
-  const idle = await raw(listener.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  const idle = await sendRaw(listener.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   const slow = fetch(`${listener.url}/slow`)
   await eventually('the request has arrived', () => arrived)
 
@@ -196,7 +196,7 @@ test('closing finishes requests under way, accepts no new ones, and closes idle 
     closed = true
   })
   assert.match(await idle.answer, /hello/)
-  await eventually('nothing new is taken', () =>
+  await eventually('nothing new is accepted', () =>
     fetch(listener.url).then(
       () => false,
       () => true,
@@ -210,8 +210,8 @@ test('closing finishes requests under way, accepts no new ones, and closes idle 
 })
 
 test('an unused open connection does not delay closing', async () => {
-  const listener = await start(hello())
-  const unused = await raw(listener.port, '')
+  const listener = await start(createHello())
+  const unused = await sendRaw(listener.port, '')
   // This was answered on a later connection, so the server has accepted the unused one by now.
   assert.is(await (await fetch(listener.url)).text(), 'hello')
   await Promise.all([listener.close(60_000), unused.answer])
@@ -219,7 +219,7 @@ test('an unused open connection does not delay closing', async () => {
 
 test('connections that do not end within the grace period are cut', async () => {
   let arrived = false
-  const app = hello().get('/never', () => {
+  const app = createHello().get('/never', () => {
     arrived = true
     return new Promise<Response>(() => {})
   })
@@ -234,7 +234,7 @@ test('connections that do not end within the grace period are cut', async () => 
 })
 
 test('streams end when the listener closes', async () => {
-  const app = hello().get('/events', (c) =>
+  const app = createHello().get('/events', (c) =>
     streamSSE(c, async (stream) => {
       await stream.writeSSE({ data: 'one' })
       if (!c.env.closing.aborted) await once(c.env.closing, 'abort')

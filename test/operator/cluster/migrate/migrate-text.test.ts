@@ -5,7 +5,7 @@ import { migrateText } from '../../../../operator/cluster/migrate.ts'
 const OTHER = 'mcp.example.org'
 const to = { from: OTHER, to: 'portico.dev' }
 const back = { from: 'portico.dev', to: OTHER }
-const said = (text: string) =>
+const listFindings = (text: string) =>
   migrateText(text, to).findings.map(({ severity, line, message }) => `${line} ${severity} ${message}`)
 
 const SERVER = `# Why this one is here.
@@ -77,7 +77,7 @@ kind: ConfigMap
 metadata: {name: c}
 data: {text: see mcp.example.org}
 `
-  assert.equal(said(text), [
+  assert.equal(listFindings(text), [
     '6 error mcp.example.org/restarted-at has no counterpart and is left as it is',
     '8 error /spec/colour: has no counterpart: unknown field; known here: description',
     '10 error EmbeddingServer of mcp.example.org/v1beta1 has no counterpart and is left as it is',
@@ -89,7 +89,7 @@ data: {text: see mcp.example.org}
 test('definitions of kinds are left to `portico crds`', () => {
   const text = `kind: CustomResourceDefinition\nmetadata: {name: mcpservers.${OTHER}}\nspec: {group: ${OTHER}}\n`
   assert.is(migrateText(text, to).text, text)
-  assert.match(said(text).join(), /1 note a CustomResourceDefinition is not migrated/)
+  assert.match(listFindings(text).join(), /1 note a CustomResourceDefinition is not migrated/)
 })
 
 test('text that is not YAML, empty, or foreign stays as it is', () => {
@@ -104,13 +104,13 @@ test('text that is not YAML, empty, or foreign stays as it is', () => {
     'a: &a [*a]',
   ])
     assert.is(migrateText(text, to).text, text)
-  assert.match(said('a: [').join(), /error is not YAML/)
+  assert.match(listFindings('a: [').join(), /error is not YAML/)
 })
 
 test('a group that is written with escapes is reported', () => {
   const text = 'apiVersion: "mcp\\x2eexample.org/v1beta1"\nkind: MCPGroup\nmetadata: {name: g}\n'
   assert.is(migrateText(text, to).text, text)
-  assert.match(said(text).join(), /1 error .* is written in a form that is left as it is/)
+  assert.match(listFindings(text).join(), /1 error .* is written in a form that is left as it is/)
 })
 
 test.run()

@@ -20,7 +20,7 @@ const registry = (spec: string) =>
 
 interface Case {
   readonly what: string
-  readonly given: readonly string[]
+  readonly manifests: readonly string[]
   /** The object whose conditions are checked. */
   readonly of: string
   /** The expected conditions by type: the whole text, or its beginning before an ellipsis. */
@@ -32,7 +32,7 @@ interface Case {
 const missing: readonly Case[] = [
   {
     what: 'a missing group',
-    given: [gateway('')],
+    manifests: [gateway('')],
     of: 'VirtualMCPServer/it',
     says: {
       ReferencesResolved: 'False ReferenceNotFound: MCPGroup "tools" is missing',
@@ -43,56 +43,56 @@ const missing: readonly Case[] = [
   },
   {
     what: 'a missing group of a server',
-    given: [server('groupRef: {name: tools}')],
+    manifests: [server('groupRef: {name: tools}')],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False ReferenceNotFound: MCPGroup "tools" is missing' },
     holds: true,
   },
   {
     what: 'a missing Secret of a variable',
-    given: [server('secrets: [{name: s, key: k}]')],
+    manifests: [server('secrets: [{name: s, key: k}]')],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
     holds: true,
   },
   {
     what: 'a missing key of a Secret',
-    given: [server('secrets: [{name: s, key: k}]'), 'kind: Secret\nmetadata: {name: s}\nstringData: {other: x}'],
+    manifests: [server('secrets: [{name: s, key: k}]'), 'kind: Secret\nmetadata: {name: s}\nstringData: {other: x}'],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False SecretKeyNotFound: Secret "s" has no key "k"' },
     holds: true,
   },
   {
     what: 'a missing Secret for pulling images',
-    given: [server('imagePullSecrets: [{name: p}]')],
+    manifests: [server('imagePullSecrets: [{name: p}]')],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False SecretNotFound: Secret "p" is missing' },
     holds: true,
   },
   {
     what: 'a missing Secret for pulling images that the overrides name',
-    given: [proxy('resourceOverrides: {proxyDeployment: {imagePullSecrets: [{name: p}]}}')],
+    manifests: [proxy('resourceOverrides: {proxyDeployment: {imagePullSecrets: [{name: p}]}}')],
     of: 'MCPRemoteProxy/it',
     says: { ReferencesResolved: 'False SecretNotFound: Secret "p" is missing' },
     holds: true,
   },
   {
     what: 'a missing Secret of a header',
-    given: [proxy('headerForward: {addHeadersFromSecret: [{headerName: x, valueSecretRef: {name: s, key: k}}]}')],
+    manifests: [proxy('headerForward: {addHeadersFromSecret: [{headerName: x, valueSecretRef: {name: s, key: k}}]}')],
     of: 'MCPRemoteProxy/it',
     says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
     holds: true,
   },
   {
     what: 'a missing OIDC configuration',
-    given: [server('oidcConfigRef: {name: idp, audience: a}')],
+    manifests: [server('oidcConfigRef: {name: idp, audience: a}')],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False ReferenceNotFound: MCPOIDCConfig "idp" is missing' },
     holds: true,
   },
   {
     what: 'an OIDC configuration that lacks its CA bundle',
-    given: [
+    manifests: [
       server('oidcConfigRef: {name: idp, audience: a}'),
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}',
     ],
@@ -102,7 +102,7 @@ const missing: readonly Case[] = [
   },
   {
     what: 'a CA bundle without a certificate',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}',
       'kind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: none}',
     ],
@@ -115,14 +115,14 @@ const missing: readonly Case[] = [
   },
   {
     what: 'a missing ConfigMap of a registry’s source',
-    given: [registry('sources: [{name: s, file: {configMapRef: {name: servers}}}]')],
+    manifests: [registry('sources: [{name: s, file: {configMapRef: {name: servers}}}]')],
     of: 'MCPRegistry/it',
     says: { ReferencesResolved: 'False ConfigMapNotFound: ConfigMap "servers" is missing' },
     holds: true,
   },
   {
     what: 'a missing key of a ConfigMap',
-    given: [
+    manifests: [
       registry('sources: [{name: s, file: {configMapRef: {name: servers}}}]'),
       'kind: ConfigMap\nmetadata: {name: servers}\ndata: {}',
     ],
@@ -132,14 +132,14 @@ const missing: readonly Case[] = [
   },
   {
     what: 'a missing tool configuration of a backend',
-    given: [gateway('config: {aggregation: {tools: [{workload: a, toolConfigRef: {name: short}}]}}'), group],
+    manifests: [gateway('config: {aggregation: {tools: [{workload: a, toolConfigRef: {name: short}}]}}'), group],
     of: 'VirtualMCPServer/it',
     says: { ReferencesResolved: 'False ReferenceNotFound: MCPToolConfig "short" is missing' },
     holds: true,
   },
   {
     what: 'a missing Secret of a telemetry header, and of its user',
-    given: [
+    manifests: [
       server('telemetryConfigRef: {name: otel}'),
       'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {enabled: true, sensitiveHeaders: [{name: h, secretKeyRef: {name: s, key: k}}]}}',
     ],
@@ -149,7 +149,7 @@ const missing: readonly Case[] = [
   },
   {
     what: 'an optional CA bundle that is absent',
-    given: [
+    manifests: [
       server('telemetryConfigRef: {name: otel}'),
       'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {enabled: true, caBundleRef: {configMapRef: {name: ca, optional: true}}}}',
     ],
@@ -158,7 +158,7 @@ const missing: readonly Case[] = [
   },
   {
     what: 'a telemetry CA bundle without a name',
-    given: [
+    manifests: [
       'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {caBundleRef: {configMapRef: {key: ca.crt}}}}',
     ],
     of: 'MCPTelemetryConfig/otel',
@@ -172,7 +172,7 @@ const missing: readonly Case[] = [
 const invalid: readonly Case[] = [
   {
     what: 'an OIDC configuration that is invalid, at its user',
-    given: [
+    manifests: [
       server('oidcConfigRef: {name: idp, audience: a}'),
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: http://idp.example.com}}',
     ],
@@ -182,7 +182,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a client secret without a client id, at its user',
-    given: [
+    manifests: [
       server('oidcConfigRef: {name: idp, audience: a}'),
       'kind: Secret\nmetadata: {name: s}\nstringData: {k: x}',
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, clientSecretRef: {name: s, key: k}}}',
@@ -196,7 +196,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'an introspection endpoint without a client',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, introspectionUrl: https://idp.example.com/i}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -205,7 +205,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /etc/portico/cluster/token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/etc/portico/cluster/token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -217,7 +217,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /etc/shadow',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/etc/shadow"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -229,7 +229,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwks/../../kubernetes.io/serviceaccount/token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/../../kubernetes.io/serviceaccount/token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -241,7 +241,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwks',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -253,7 +253,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwks/',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -265,7 +265,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwks//token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks//token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -277,7 +277,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwks/./token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/./token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -289,7 +289,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /run/secrets/portico/jwks/token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/run/secrets/portico/jwks/token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -301,7 +301,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/portico/jwksx/token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwksx/token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -313,7 +313,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file ../cluster/token',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "../cluster/token"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -325,7 +325,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the token file /var/run/secrets/kubernetes.io/serviceaccount/token/',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/kubernetes.io/serviceaccount/token/"}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -337,7 +337,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for https://idp.example.com',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://idp.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -349,7 +349,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for https://kubernetes.default.svc.example.com',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -361,7 +361,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'policies with an annotation that would have no effect',
-    given: [
+    manifests: [
       `kind: MCPAuthzConfig\nmetadata: {name: rules}\nspec: {type: cedarv1, config: {policies: ['@requireApproval("boss") permit(principal, action, resource);']}}`,
     ],
     of: 'MCPAuthzConfig/rules',
@@ -373,7 +373,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for https://kubernetes.default.svc@idp.example.com',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc@idp.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -385,7 +385,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for https://kubernetes.default.svc:8443',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc:8443", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -397,7 +397,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for http://kubernetes.default.svc',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "http://kubernetes.default.svc", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -409,7 +409,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the pod’s token for keys elsewhere',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://kubernetes.default.svc, jwksUrl: https://evil.example/keys, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -421,7 +421,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the cluster’s keys elsewhere',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: kubernetesServiceAccount, kubernetesServiceAccount: {jwksUrl: https://evil.example/keys}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -433,7 +433,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a cluster that nobody is asked about',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: kubernetesServiceAccount, kubernetesServiceAccount: {useClusterAuth: false}}',
     ],
     of: 'MCPOIDCConfig/idp',
@@ -444,7 +444,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the resource at 10.0.0.1',
-    given: [
+    manifests: [
       gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://10.0.0.1/mcp"}'),
       group,
       idp,
@@ -458,7 +458,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the resource at [fd00::1]',
-    given: [
+    manifests: [
       gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://[fd00::1]/mcp"}'),
       group,
       idp,
@@ -472,7 +472,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'the resource at 169.254.169.254',
-    given: [
+    manifests: [
       gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://169.254.169.254/mcp"}'),
       group,
       idp,
@@ -486,35 +486,35 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'no audience with an inline issuer',
-    given: [gateway('', 'type: oidc, oidcConfigRef: {name: idp}'), group, idp],
+    manifests: [gateway('', 'type: oidc, oidcConfigRef: {name: idp}'), group, idp],
     of: 'VirtualMCPServer/it',
     says: { Valid: 'False AudienceMissing: an audience must be set…', Stalled: 'True AudienceMissing…' },
     holds: true,
   },
   {
     what: 'two different audiences',
-    given: [gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, audience: b}'), group, idp],
+    manifests: [gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, audience: b}'), group, idp],
     of: 'VirtualMCPServer/it',
     says: { Valid: 'False AudienceConflict…' },
     holds: true,
   },
   {
     what: 'a port of the proxy in the same pod',
-    given: [server('mcpPort: 14483')],
+    manifests: [server('mcpPort: 14483')],
     of: 'MCPServer/it',
     says: { Valid: 'False PortTaken: /spec/mcpPort: the proxy in the same pod listens on 14483; choose…' },
     holds: true,
   },
   {
     what: 'more pods of the server than of its proxy',
-    given: [server('replicas: 2, backendReplicas: 3')],
+    manifests: [server('replicas: 2, backendReplicas: 3')],
     of: 'MCPServer/it',
     says: { Valid: 'False ConfigInvalid: /spec/backendReplicas must equal replicas…' },
     holds: true,
   },
   {
     what: 'a broken pod template',
-    given: [server('podTemplateSpec: {spec: {containers: {name: mcp}}}')],
+    manifests: [server('podTemplateSpec: {spec: {containers: {name: mcp}}}')],
     of: 'MCPServer/it',
     says: {
       PodTemplateValid: 'False InvalidPodTemplateSpec: podTemplateSpec /spec/containers: a list is expected here',
@@ -525,7 +525,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a name that gives no Service name',
-    given: ['kind: MCPServer\nmetadata: {name: a.b}\nspec: {image: x, transport: streamable-http}'],
+    manifests: ['kind: MCPServer\nmetadata: {name: a.b}\nspec: {image: x, transport: streamable-http}'],
     of: 'MCPServer/a.b',
     says: {
       Valid:
@@ -535,14 +535,14 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a name that is too long',
-    given: [`kind: MCPServer\nmetadata: {name: ${'a'.repeat(60)}}\nspec: {image: x, transport: streamable-http}`],
+    manifests: [`kind: MCPServer\nmetadata: {name: ${'a'.repeat(60)}}\nspec: {image: x, transport: streamable-http}`],
     of: `MCPServer/${'a'.repeat(60)}`,
     says: { Valid: 'False NameInvalid: the name is longer than 59 characters…' },
     holds: true,
   },
   {
     what: 'a configuration that is too large',
-    given: [
+    manifests: [
       registry(
         `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {data: ${'x'.repeat(14_200)}}}`).join(', ')}]`,
       ),
@@ -553,7 +553,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'several replicas of a registry with its store in the pod',
-    given: [registry('replicas: 2, sources: [{name: s, file: {path: a.json}}]')],
+    manifests: [registry('replicas: 2, sources: [{name: s, file: {path: a.json}}]')],
     of: 'MCPRegistry/it',
     says: { Valid: 'False ConfigInvalid: /spec/replicas…' },
     holds: true,
@@ -565,14 +565,14 @@ const invalid: readonly Case[] = [
     ['{name: s, managed: {}, claims: {"": x}}', '/sources/0/claims must not be empty…'],
   ].map(([source, finding]) => ({
     what: `a source that the registry would refuse: ${source}`,
-    given: [registry(`sources: [${source}]`)],
+    manifests: [registry(`sources: [${source}]`)],
     of: 'MCPRegistry/it',
     says: { Valid: `False ConfigInvalid: /spec${finding}` },
     holds: true,
   })),
   {
     what: 'a role that everybody would have',
-    given: [
+    manifests: [
       'kind: MCPRegistry\nmetadata: {name: it}\nspec: {sources: [{name: s, managed: {}}], registries: [{name: r, sources: [s]}], auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a}]}, authz: {roles: {superAdmin: [{}]}}}}',
     ],
     of: 'MCPRegistry/it',
@@ -581,14 +581,14 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a configuration text that is no configuration',
-    given: ['kind: MCPRegistry\nmetadata: {name: it}\nspec: {configYAML: "sources: 5"}'],
+    manifests: ['kind: MCPRegistry\nmetadata: {name: it}\nspec: {configYAML: "sources: 5"}'],
     of: 'MCPRegistry/it',
     says: { Valid: 'False ConfigInvalid: /spec/configYAML, line 1,…' },
     holds: true,
   },
   {
     what: 'a configuration text that sends the pod’s token to an API server of its own',
-    given: [
+    manifests: [
       `kind: MCPRegistry\nmetadata: {name: it}\nspec:\n  configYAML: |\n    sources: [{name: s, kubernetes: {namespaces: [default], apiServer: {url: "https://evil.example", tokenFile: ../cluster/token, caFile: ../cluster/ca.crt}}}]\n    registries: [{name: r, sources: [s]}]\n    auth: {mode: anonymous}`,
     ],
     of: 'MCPRegistry/it',
@@ -600,7 +600,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a configuration text that sends the token of its Kubernetes source to another registry',
-    given: [
+    manifests: [
       `kind: MCPRegistry\nmetadata: {name: it}\nspec:\n  configYAML: |\n    sources:\n      - {name: s, kubernetes: {namespaces: [default]}}\n      - {name: t, api: {endpoint: "https://evil.example", headers: [{name: x, valueFile: ../cluster/token}]}}\n    registries: [{name: r, sources: [s, t]}]\n    auth: {mode: anonymous}`,
     ],
     of: 'MCPRegistry/it',
@@ -612,7 +612,7 @@ const invalid: readonly Case[] = [
   },
   {
     what: 'a header that isn’t the user’s to set',
-    given: [proxy('headerForward: {addPlaintextHeaders: {Host: example.org}}')],
+    manifests: [proxy('headerForward: {addPlaintextHeaders: {Host: example.org}}')],
     of: 'MCPRemoteProxy/it',
     says: { Valid: 'False ConfigInvalid: /spec/headerForward/addPlaintextHeaders/Host this header is set…' },
     holds: true,
@@ -622,14 +622,14 @@ const invalid: readonly Case[] = [
 const unsupported: readonly Case[] = [
   {
     what: 'a field that is refused',
-    given: [server('webhookConfigRef: {name: w}')],
+    manifests: [server('webhookConfigRef: {name: w}')],
     of: 'MCPServer/it',
     says: { Ready: 'False NotSupported: /spec/webhookConfigRef: webhooks are not supported' },
     holds: true,
   },
   {
     what: 'a refused value of a config',
-    given: ['kind: MCPAuthzConfig\nmetadata: {name: it}\nspec: {type: httpv1, config: {}}'],
+    manifests: ['kind: MCPAuthzConfig\nmetadata: {name: it}\nspec: {type: httpv1, config: {}}'],
     of: 'MCPAuthzConfig/it',
     says: {
       Valid: 'False NotSupported: /spec/type: authorization by an HTTP service is not supported; use cedarv1',
@@ -638,37 +638,37 @@ const unsupported: readonly Case[] = [
   },
 ]
 
-const observed = (counts: string, spec = '') => [
+const withObservation = (counts: string, spec = '') => [
   server(spec),
   `kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPServer, ${counts}}`,
 ]
 
-const routed = (route: string) =>
-  observed(`replicas: 1, readyReplicas: 1, route: {${route}}`, 'httpRoute: {parentRefs: [{name: public}]}')
+const withRoute = (route: string) =>
+  withObservation(`replicas: 1, readyReplicas: 1, route: {${route}}`, 'httpRoute: {parentRefs: [{name: public}]}')
 
 const routes: readonly Case[] = [
   {
     what: 'a route that nobody has seen',
-    given: observed('replicas: 1, readyReplicas: 1', 'httpRoute: {parentRefs: [{name: public}]}'),
+    manifests: withObservation('replicas: 1, readyReplicas: 1', 'httpRoute: {parentRefs: [{name: public}]}'),
     of: 'MCPServer/it',
     says: { RouteAccepted: 'Unknown NotObserved: no HTTPRoute was observed yet', Ready: 'True PodsReady…' },
     holds: false,
   },
   {
     what: 'a route that no Gateway has taken yet',
-    given: routed('gateways: 1, accepted: 0, refusals: []'),
+    manifests: withRoute('gateways: 1, accepted: 0, refusals: []'),
     of: 'MCPServer/it',
     says: { RouteAccepted: 'Unknown NoAnswer: 0 of 1 Gateways carry the HTTPRoute' },
   },
   {
     what: 'a route that its Gateway carries',
-    given: routed('gateways: 1, accepted: 1, refusals: []'),
+    manifests: withRoute('gateways: 1, accepted: 1, refusals: []'),
     of: 'MCPServer/it',
     says: { RouteAccepted: 'True RouteAccepted: 1 of 1 Gateways carry the HTTPRoute' },
   },
   {
     what: 'a route that a Gateway refuses',
-    given: routed('gateways: 2, accepted: 1, refusals: [no]'),
+    manifests: withRoute('gateways: 2, accepted: 1, refusals: [no]'),
     of: 'MCPServer/it',
     says: { RouteAccepted: 'False RouteRefused: no', Ready: 'True PodsReady…' },
     holds: false,
@@ -678,50 +678,50 @@ const routes: readonly Case[] = [
 const readiness: readonly Case[] = [
   {
     what: 'pods that nobody has seen',
-    given: [server('')],
+    manifests: [server('')],
     of: 'MCPServer/it',
     says: { Ready: 'Unknown NotObserved: no pods were observed yet', Reconciling: 'True NotObserved…' },
     holds: false,
   },
   {
     what: 'pods that are ready',
-    given: observed('replicas: 2, readyReplicas: 2'),
+    manifests: withObservation('replicas: 2, readyReplicas: 2'),
     of: 'MCPServer/it',
     says: { Ready: 'True PodsReady: 2 of 2 pods are ready' },
   },
   {
     what: 'pods on their way',
-    given: observed('replicas: 2, readyReplicas: 1'),
+    manifests: withObservation('replicas: 2, readyReplicas: 1'),
     of: 'MCPServer/it',
     says: { Ready: 'False Progressing: 1 of 2 pods are ready', Reconciling: 'True Progressing…' },
   },
   {
     what: 'pods that fail',
-    given: observed('replicas: 1, readyReplicas: 0, reason: ImagePullBackOff, message: no such image'),
+    manifests: withObservation('replicas: 1, readyReplicas: 0, reason: ImagePullBackOff, message: no such image'),
     of: 'MCPServer/it',
     says: { Ready: 'False ImagePullBackOff: 0 of 1 pods are ready: no such image' },
   },
   {
     what: 'a workload scaled to zero',
-    given: observed('replicas: 0, readyReplicas: 0', 'replicas: 0'),
+    manifests: withObservation('replicas: 0, readyReplicas: 0', 'replicas: 0'),
     of: 'MCPServer/it',
     says: { Ready: 'True Stopped: scaled to zero' },
   },
   {
     what: 'a workload that an autoscaler has scaled to zero',
-    given: observed('replicas: 0, readyReplicas: 0'),
+    manifests: withObservation('replicas: 0, readyReplicas: 0'),
     of: 'MCPServer/it',
     says: { Ready: 'True Stopped: scaled to zero' },
   },
   {
     what: 'a runtime’s reason that is no reason to the API',
-    given: observed('replicas: 1, readyReplicas: 0, reason: "exit status 1", message: no'),
+    manifests: withObservation('replicas: 1, readyReplicas: 0, reason: "exit status 1", message: no'),
     of: 'MCPServer/it',
     says: { Ready: 'False PodsNotReady: 0 of 1 pods are ready: no' },
   },
   {
     what: 'a running workload that becomes invalid',
-    given: observed('replicas: 1, readyReplicas: 1', 'groupRef: {name: gone}'),
+    manifests: withObservation('replicas: 1, readyReplicas: 1', 'groupRef: {name: gone}'),
     of: 'MCPServer/it',
     says: {
       Ready: 'False ReferenceNotFound: MCPGroup "gone" is missing; the running pods keep the last valid configuration',
@@ -730,21 +730,21 @@ const readiness: readonly Case[] = [
   },
   {
     what: 'headers of a proxy that name no host that is answered to',
-    given: [proxy('trustProxyHeaders: true')],
+    manifests: [proxy('trustProxyHeaders: true')],
     of: 'MCPRemoteProxy/it',
     says: { ProxyHeadersWarning: 'True NoPublicHost…' },
     holds: false,
   },
   {
     what: 'several replicas with sessions in memory',
-    given: [server('replicas: 2')],
+    manifests: [server('replicas: 2')],
     of: 'MCPServer/it',
     says: { SessionStorageWarning: 'True MemorySessions: each of 2 replicas keeps its sessions in its own memory…' },
     holds: false,
   },
   {
     what: 'rate limits that several replicas count each for itself',
-    given: [server(`replicas: 2, ${limited}`)],
+    manifests: [server(`replicas: 2, ${limited}`)],
     of: 'MCPServer/it',
     says: {
       RateLimitWarning: 'True CountedByEachPod: each of 2 pods counts calls separately…',
@@ -754,7 +754,7 @@ const readiness: readonly Case[] = [
   },
   {
     what: 'rate limits of as many pods as an autoscaler says',
-    given: [
+    manifests: [
       proxy(limited),
       'kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPRemoteProxy, replicas: 3, readyReplicas: 3}',
     ],
@@ -764,7 +764,7 @@ const readiness: readonly Case[] = [
   },
   {
     what: 'rate limits per user where nobody knows the users',
-    given: [
+    manifests: [
       server('externalAuthConfigRef: {name: open}, rateLimiting: {perUser: {maxTokens: 1, refillPeriod: 1s}}'),
       external,
     ],
@@ -787,21 +787,21 @@ const unauthenticated = 'kind: MCPExternalAuthConfig\nmetadata: {name: u}\nspec:
 const backends: readonly Case[] = [
   {
     what: 'a group without members',
-    given: [gateway(''), group],
+    manifests: [gateway(''), group],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'False NoBackends: the group has no members' },
     holds: false,
   },
   {
     what: 'members that all serve',
-    given: [gateway(''), group, entry('a'), server('groupRef: {name: tools}')],
+    manifests: [gateway(''), group, entry('a'), server('groupRef: {name: tools}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'True AllServed' },
     holds: false,
   },
   {
     what: 'a member whose credential is unavailable is left out, the gateway serves the others',
-    given: [gateway(''), group, injected, entry('a'), entry('b', 'externalAuthConfigRef: {name: x}')],
+    manifests: [gateway(''), group, injected, entry('a'), entry('b', 'externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady:
@@ -812,14 +812,14 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a server whose credential is unavailable is left out as well',
-    given: [gateway(''), group, injected, server('groupRef: {name: tools}, externalAuthConfigRef: {name: x}')],
+    manifests: [gateway(''), group, injected, server('groupRef: {name: tools}, externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'False BackendsLeftOut: MCPServer "it" is left out: MCPExternalAuthConfig "x": …' },
     holds: false,
   },
   {
     what: 'under inline a server’s own word on its credential has no say',
-    given: [
+    manifests: [
       gateway('outgoingAuth: {source: inline}'),
       group,
       injected,
@@ -831,14 +831,19 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a server that is to be called without a credential is called',
-    given: [gateway(''), group, unauthenticated, server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}')],
+    manifests: [
+      gateway(''),
+      group,
+      unauthenticated,
+      server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}'),
+    ],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'True AllServed' },
     holds: false,
   },
   {
     what: 'and so it is where the gateway says that it is',
-    given: [
+    manifests: [
       gateway('outgoingAuth: {backends: {b: {type: externalAuthConfigRef, externalAuthConfigRef: {name: u}}}}'),
       group,
       unauthenticated,
@@ -850,7 +855,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a credential that the gateway names and can’t have',
-    given: [
+    manifests: [
       gateway('outgoingAuth: {default: {type: externalAuthConfigRef, externalAuthConfigRef: {name: x}}}'),
       group,
       injected,
@@ -862,7 +867,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a credential that waits for its key',
-    given: [
+    manifests: [
       gateway(''),
       group,
       secret,
@@ -878,7 +883,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a credential of each caller where nobody knows who calls',
-    given: [gateway(''), group, exchange, entry('b', 'externalAuthConfigRef: {name: x}')],
+    manifests: [gateway(''), group, exchange, entry('b', 'externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady:
@@ -888,7 +893,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'the same of a proxy that is in no group',
-    given: [exchange, server('externalAuthConfigRef: {name: x}')],
+    manifests: [exchange, server('externalAuthConfigRef: {name: x}')],
     of: 'MCPServer/it',
     says: {
       Valid:
@@ -898,49 +903,54 @@ const backends: readonly Case[] = [
   },
   {
     what: 'an exchange at a private address that is not allowed',
-    given: [exchange.replace('idp.example', '10.0.0.1')],
+    manifests: [exchange.replace('idp.example', '10.0.0.1')],
     of: 'MCPExternalAuthConfig/x',
     says: { Valid: 'False ConfigInvalid: /spec/tokenExchange/tokenUrl 10.0.0.1 is a private address…' },
     holds: false,
   },
   {
     what: 'an exchange whose client secret is missing',
-    given: [exchange.replace('audience: a', 'clientId: c, clientSecretRef: {name: s, key: k}')],
+    manifests: [exchange.replace('audience: a', 'clientId: c, clientSecretRef: {name: s, key: k}')],
     of: 'MCPExternalAuthConfig/x',
     says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
     holds: false,
   },
   {
     what: 'a header for a server that takes none',
-    given: [group, secret, injected, server('externalAuthConfigRef: {name: x}').replace('streamable-http', 'stdio')],
+    manifests: [
+      group,
+      secret,
+      injected,
+      server('externalAuthConfigRef: {name: x}').replace('streamable-http', 'stdio'),
+    ],
     of: 'MCPServer/it',
     says: { Valid: 'False CredentialUnusable: /spec/externalAuthConfigRef: a stdio server reads no headers…' },
     holds: true,
   },
   {
     what: 'a server that names a credential of no kind is served by itself, and its configuration ready',
-    given: [group, unauthenticated, server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}')],
+    manifests: [group, unauthenticated, server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}')],
     of: 'MCPServer/it',
     says: { Valid: 'True ConfigValid', ReferencesResolved: 'True…' },
     holds: false,
   },
   {
     what: 'a configuration of no credential is ready',
-    given: [unauthenticated],
+    manifests: [unauthenticated],
     of: 'MCPExternalAuthConfig/u',
     says: { Ready: 'True…', Valid: 'True…' },
     holds: false,
   },
   {
     what: 'under inline a backend that is not listed gets no credential, whatever it says',
-    given: [gateway('outgoingAuth: {source: inline}'), group, entry('b', 'externalAuthConfigRef: {name: x}')],
+    manifests: [gateway('outgoingAuth: {source: inline}'), group, entry('b', 'externalAuthConfigRef: {name: x}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'True AllServed' },
     holds: false,
   },
   {
     what: 'under inline a listed backend may still say for itself',
-    given: [
+    manifests: [
       gateway('outgoingAuth: {source: inline, backends: {b: {type: discovered}}}'),
       group,
       entry('b', 'externalAuthConfigRef: {name: x}'),
@@ -951,7 +961,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a credential for a stranger',
-    given: [gateway('outgoingAuth: {backends: {nobody: {type: discovered}}}'), group, entry('a')],
+    manifests: [gateway('outgoingAuth: {backends: {nobody: {type: discovered}}}'), group, entry('a')],
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady: 'True AllServed',
@@ -961,7 +971,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a timeout of no embedding service',
-    given: [gateway('config: {optimizer: {embeddingServiceTimeout: 1s}}'), group, entry('a')],
+    manifests: [gateway('config: {optimizer: {embeddingServiceTimeout: 1s}}'), group, entry('a')],
     of: 'VirtualMCPServer/it',
     says: {
       SettingsWarning:
@@ -971,7 +981,7 @@ const backends: readonly Case[] = [
   },
   {
     what: 'a claim that chooses no role',
-    given: [
+    manifests: [
       'kind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: awsSts, awsSts: {region: eu-west-1, roleClaim: roles, roleMappings: [{roleArn: "arn:aws:iam::123456789012:role/a", matcher: "true"}]}}',
     ],
     of: 'MCPExternalAuthConfig/x',
@@ -983,28 +993,28 @@ const backends: readonly Case[] = [
   },
   {
     what: 'tools of a stranger',
-    given: [gateway('config: {aggregation: {tools: [{workload: nobody, filter: [x]}]}}'), group, entry('a')],
+    manifests: [gateway('config: {aggregation: {tools: [{workload: nobody, filter: [x]}]}}'), group, entry('a')],
     of: 'VirtualMCPServer/it',
     says: { BackendNameWarning: 'True NoSuchMember: config.aggregation.tools names "nobody"…' },
     holds: false,
   },
   {
     what: 'two members of one name',
-    given: [gateway(''), group, entry('it'), server('groupRef: {name: tools}')],
+    manifests: [gateway(''), group, entry('it'), server('groupRef: {name: tools}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'False BackendsLeftOut: MCPServerEntry "it" is left out: MCPServer has the same name' },
     holds: false,
   },
   {
     what: 'a member with a header that can’t be sent',
-    given: [gateway(''), group, entry('a', 'headerForward: {addPlaintextHeaders: {Host: x}}')],
+    manifests: [gateway(''), group, entry('a', 'headerForward: {addPlaintextHeaders: {Host: x}}')],
     of: 'VirtualMCPServer/it',
     says: { BackendsReady: 'False BackendsLeftOut: MCPServerEntry "a" is left out: /headers/Host this header is set…' },
     holds: false,
   },
   {
     what: 'a member that is invalid now and runs on: it is served',
-    given: [
+    manifests: [
       gateway(''),
       group,
       server('groupRef: {name: tools}, secrets: [{name: gone, key: k}]'),
@@ -1019,7 +1029,7 @@ const backends: readonly Case[] = [
 const inUse: readonly Case[] = [
   {
     what: 'a deleted config that is still used',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: https://idp.example.com}}',
       server('oidcConfigRef: {name: idp, audience: a}'),
     ],
@@ -1028,7 +1038,7 @@ const inUse: readonly Case[] = [
   },
   {
     what: 'a deleted and invalid config is held all the same',
-    given: [
+    manifests: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: http://idp.example.com}}',
       server('oidcConfigRef: {name: idp, audience: a}'),
     ],
@@ -1037,7 +1047,7 @@ const inUse: readonly Case[] = [
   },
   {
     what: 'an entry that uses a credential holds it',
-    given: [
+    manifests: [
       'kind: MCPExternalAuthConfig\nmetadata: {name: x, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: unauthenticated}',
       entry('b', 'externalAuthConfigRef: {name: x}'),
     ],
@@ -1058,7 +1068,7 @@ const inProfile = (text: string) => `False ReferenceInvalid: ConfigMap "p", k: $
 const profiles: readonly Case[] = [
   {
     what: 'a builtin profile that there is not',
-    given: [server('permissionProfile: {name: constructor}')],
+    manifests: [server('permissionProfile: {name: constructor}')],
     of: 'MCPServer/it',
     says: {
       Valid:
@@ -1068,63 +1078,63 @@ const profiles: readonly Case[] = [
   },
   {
     what: 'a key of a builtin profile',
-    given: [server('permissionProfile: {name: none, key: k}')],
+    manifests: [server('permissionProfile: {name: none, key: k}')],
     of: 'MCPServer/it',
     says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key needs type configmap' },
     holds: true,
   },
   {
     what: 'a profile in a ConfigMap without a key',
-    given: [server('permissionProfile: {type: configmap, name: p}')],
+    manifests: [server('permissionProfile: {type: configmap, name: p}')],
     of: 'MCPServer/it',
     says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key must be set when type is configmap' },
     holds: true,
   },
   {
     what: 'a profile whose ConfigMap is missing',
-    given: [server('permissionProfile: {type: configmap, name: p, key: k}')],
+    manifests: [server('permissionProfile: {type: configmap, name: p, key: k}')],
     of: 'MCPServer/it',
     says: { ReferencesResolved: 'False ConfigMapNotFound: ConfigMap "p" is missing' },
     holds: true,
   },
   {
     what: 'a profile that is no object',
-    given: inMap([1]),
+    manifests: inMap([1]),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('…') },
     holds: true,
   },
   {
     what: 'a profile with fields that mean nothing here',
-    given: inMap({ network: { outbound: { allow_transport: ['tcp'] } } }),
+    manifests: inMap({ network: { outbound: { allow_transport: ['tcp'] } } }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /network/outbound/allow_transport: unknown field') },
     holds: true,
   },
   {
     what: 'a profile with files of the host',
-    given: inMap({ read: ['/etc'], network: {} }),
+    manifests: inMap({ read: ['/etc'], network: {} }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /read: a pod has no access to files of the host…') },
     holds: true,
   },
   {
     what: 'a privileged profile',
-    given: inMap({ privileged: true }),
+    manifests: inMap({ privileged: true }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /privileged: a server never runs privileged') },
     holds: true,
   },
   {
     what: 'a profile with the network of the node',
-    given: inMap({ network: { mode: 'host' } }),
+    manifests: inMap({ network: { mode: 'host' } }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /network/mode: must be none or bridge…') },
     holds: true,
   },
   {
     what: 'a profile with callers of its own',
-    given: inMap({ network: { inbound: { allow_host: ['localhost'] } } }),
+    manifests: inMap({ network: { inbound: { allow_host: ['localhost'] } } }),
     of: 'MCPServer/it',
     says: {
       ReferencesResolved: inProfile('1: /network/inbound: is not supported here: use networkPolicy.ingressFrom'),
@@ -1133,21 +1143,21 @@ const profiles: readonly Case[] = [
   },
   {
     what: 'a profile with host names',
-    given: inMap({ network: { outbound: { allow_host: ['10.0.0.1', 'api.example.com'] } } }),
+    manifests: inMap({ network: { outbound: { allow_host: ['10.0.0.1', 'api.example.com'] } } }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/1: must be an address or a network…') },
     holds: true,
   },
   {
     what: 'a profile with a network that the API server would refuse',
-    given: inMap({ network: { outbound: { allow_host: ['10.0.0.1/8'] } } }),
+    manifests: inMap({ network: { outbound: { allow_host: ['10.0.0.1/8'] } } }),
     of: 'MCPServer/it',
     says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/0: has bits set after its prefix…') },
     holds: true,
   },
   {
     what: 'a profile that shuts in a proxy which must reach its issuer',
-    given: [server('permissionProfile: {name: none}, oidcConfigRef: {name: idp, audience: a}'), idp],
+    manifests: [server('permissionProfile: {name: none}, oidcConfigRef: {name: idp, audience: a}'), idp],
     of: 'MCPServer/it',
     says: {
       Valid:
@@ -1157,7 +1167,7 @@ const profiles: readonly Case[] = [
   },
   {
     what: 'a profile that shuts in the proxy of a stdio server',
-    given: ['kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, permissionProfile: {name: none}}'],
+    manifests: ['kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, permissionProfile: {name: none}}'],
     of: 'MCPServer/it',
     says: {
       Valid:
@@ -1167,7 +1177,7 @@ const profiles: readonly Case[] = [
   },
   {
     what: 'a profile that lists what an issuer has',
-    given: [
+    manifests: [
       ...inMap({ network: { outbound: { allow_host: ['192.0.2.1'] } } }, 'oidcConfigRef: {name: idp, audience: a}'),
       idp,
     ],
@@ -1179,9 +1189,9 @@ const profiles: readonly Case[] = [
 
 const tables = { profiles, missing, invalid, unsupported, routes, readiness, backends, inUse }
 for (const [table, cases] of Object.entries(tables)) {
-  for (const { what, given, of, says, holds } of cases) {
+  for (const { what, manifests, of, says, holds } of cases) {
     test(`${table}: ${what}`, () => {
-      const plan = plansOfText(given.join('\n---\n')).get(of)
+      const plan = plansOfText(manifests.join('\n---\n')).get(of)
       for (const [type, expected] of Object.entries(says)) {
         const actual = condition(plan, type)
         assert.ok(matches(actual, expected), `${type}: ${actual}\nexpected: ${expected}`)
@@ -1192,8 +1202,8 @@ for (const [table, cases] of Object.entries(tables)) {
 }
 
 test('every object has exactly one condition of type Ready', () => {
-  for (const { given } of Object.values(tables).flat()) {
-    for (const [name, plan] of plansOfText(given.join('\n---\n'))) {
+  for (const { manifests } of Object.values(tables).flat()) {
+    for (const [name, plan] of plansOfText(manifests.join('\n---\n'))) {
       const ready = plan.status.conditions.filter(({ type }) => type === 'Ready')
       assert.is(ready.length, 1, name)
     }

@@ -20,7 +20,7 @@ const plan = (lists: Record<string, readonly unknown[]>): Plan => ({
   events: [],
   finalizer: true,
 })
-const truncated = ({ status }: Plan): Condition | undefined =>
+const findTruncated = ({ status }: Plan): Condition | undefined =>
   status.conditions.find(({ type }) => type === 'ListTruncated')
 const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 
@@ -35,7 +35,7 @@ test('a longer list has the first ten thousand names, the count and a condition'
   const bounded = withBoundedLists(object(), plan({ referencingWorkloads: referrers(10_007) }), NOW)
   assert.equal(bounded.status['referencingWorkloads'], referrers(10_000))
   assert.is(bounded.status['referencingWorkloadCount'], 10_007)
-  assert.equal(truncated(bounded), {
+  assert.equal(findTruncated(bounded), {
     type: 'ListTruncated',
     status: 'True',
     reason: 'TooManyToList',
@@ -49,14 +49,14 @@ test('a longer list has the first ten thousand names, the count and a condition'
 test('lists stay below the object size of etcd, for any names and spec', () => {
   const long = withBoundedLists(object(), plan({ entries: names(10_000, 253) }), NOW)
   assert.ok(bytes(long.status) < 1_001_000)
-  assert.match(truncated(long)?.message ?? '', /^entries has the first 3\d{3} of 10000$/)
+  assert.match(findTruncated(long)?.message ?? '', /^entries has the first 3\d{3} of 10000$/)
 
   const lists = { servers: names(9_000), remoteProxies: names(10_000), entries: names(200) }
   const three = withBoundedLists(object(), plan(lists), NOW)
   assert.ok(bytes(three.status) < 1_001_000)
   assert.equal(three.status['entries'], lists.entries, 'a short list is whole')
   assert.equal(three.status['servers'], lists.servers)
-  assert.match(truncated(three)?.message ?? '', /^remoteProxies has the first 8\d{3} of 10000$/)
+  assert.match(findTruncated(three)?.message ?? '', /^remoteProxies has the first 8\d{3} of 10000$/)
 
   const large = object({ text: 'x'.repeat(1_000_000) })
   const beside = withBoundedLists(large, plan({ referencingWorkloads: referrers(10_000) }), NOW)

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operatorPeer, parseAdminPeer } from '../../../../operator/render/network/network.ts'
-import { childOf, context, plansOf, worldOf } from '../../../support/operator/plans.ts'
+import { buildWorld, context, findChild, planWorld } from '../../../support/operator/plans.ts'
 
 const monitoring = { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } }
 
@@ -34,10 +34,10 @@ for (const text of [
   test(`no peer: ${JSON.stringify(text)}`, () => assert.is(parseAdminPeer(text), undefined))
 
 test('the admin listener is open to the operator and to named peers, the public one to everybody', () => {
-  const world = worldOf('kind: MCPServer\nmetadata: {name: a}\nspec: {image: "a:1", transport: streamable-http}\n')
+  const world = buildWorld('kind: MCPServer\nmetadata: {name: a}\nspec: {image: "a:1", transport: streamable-http}\n')
   const adminPeers = [operatorPeer('tools'), { namespaceSelector: monitoring }]
-  const plan = plansOf(world, { ...context, adminPeers }).get('MCPServer/a')
-  const { ingress } = childOf(plan, 'NetworkPolicy')['spec'] as { ingress: object[] }
+  const plan = planWorld(world, { ...context, adminPeers }).get('MCPServer/a')
+  const { ingress } = findChild(plan, 'NetworkPolicy')['spec'] as { ingress: object[] }
   assert.equal(ingress, [
     { ports: [{ protocol: 'TCP', port: 14_483 }] },
     {

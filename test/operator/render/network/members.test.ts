@@ -1,7 +1,7 @@
 /** Checks who may connect to a member of a gateway's group, and whose credentials other callers may use. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
+import { condition, findChild, plansOfText } from '../../../support/operator/plans.ts'
 
 const AROUND = `
 kind: Secret
@@ -46,11 +46,11 @@ const pods = (name: string) => ({
   podSelector: { matchLabels: { 'app.kubernetes.io/instance': name, 'app.kubernetes.io/name': 'virtualmcpserver' } },
 })
 
-const plansOf = (text: string) => plansOfText(`${AROUND}${text}`)
+const planWith = (text: string) => plansOfText(`${AROUND}${text}`)
 
 /** Returns the peers that may connect to the public port; undefined: everybody. */
 function callers(text: string, kind = 'MCPServer'): unknown {
-  const policy = childOf(plansOf(text).get(`${kind}/it`), 'NetworkPolicy') as unknown as {
+  const policy = findChild(planWith(text).get(`${kind}/it`), 'NetworkPolicy') as unknown as {
     readonly spec: { readonly ingress: readonly { readonly from?: unknown }[] }
   }
   return policy.spec.ingress[0]?.from
@@ -82,12 +82,12 @@ test('other members stay open', () => {
 })
 
 const openToAll = (text: string, kind: string, name = 'it') =>
-  condition(plansOf(text).get(`${kind}/${name}`), 'ExposureWarning')
+  condition(planWith(text).get(`${kind}/${name}`), 'ExposureWarning')
 
 test('a credential that every pod can use is reported', () => {
   const key = ', externalAuthConfigRef: {name: key}'
-  const told = openToAll(proxy(key), 'MCPRemoteProxy')
-  assert.match(told ?? '', /^True OpenToAll: every pod of the cluster can call this without a token.*sent to "it"/)
+  const warning = openToAll(proxy(key), 'MCPRemoteProxy')
+  assert.match(warning ?? '', /^True OpenToAll: every pod of the cluster can call this without a token.*sent to "it"/)
   const secrets = ', secrets: [{name: keys, key: key, targetEnvName: KEY}]'
   assert.match(openToAll(server(secrets), 'MCPServer') ?? '', /Secrets "keys"/)
   assert.ok(openToAll(server(key), 'MCPServer'))
@@ -95,7 +95,7 @@ test('a credential that every pod can use is reported', () => {
   assert.ok(openToAll(gateway('gw', '{type: anonymous}') + inGroup, 'MCPRemoteProxy'))
   assert.ok(openToAll(`${gateway('gw', '{type: anonymous}')}${server(key + IN_GROUP)}`, 'VirtualMCPServer', 'gw'))
   const unshut = proxy(`${key}${IN_GROUP}, networkPolicy: {enabled: false}`)
-  assert.ok(openToAll(gateway('gw', OIDC) + unshut, 'MCPRemoteProxy'), 'without a policy nobody is kept out')
+  assert.ok(openToAll(gateway('gw', OIDC) + unshut, 'MCPRemoteProxy'), 'without a policy everyone is admitted')
 })
 
 test('nothing is reported if other pods are kept out, or there is no credential', () => {

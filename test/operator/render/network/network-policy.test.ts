@@ -1,10 +1,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { given } from '../../../support/given.ts'
 import type { LiveObject } from '../../../support/operator/live-object.ts'
-import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
+import { condition, findChild, plansOfText } from '../../../support/operator/plans.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
-const planned = (networkPolicy: string) =>
+const planPolicy = (networkPolicy: string) =>
   plansOfText(
     `kind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {remoteUrl: https://example.com/mcp, networkPolicy: ${networkPolicy}}`,
   ).get('MCPRemoteProxy/it')
@@ -14,7 +14,8 @@ interface Rule {
   readonly ports: readonly { readonly port: number }[]
 }
 const rules = (networkPolicy: string) =>
-  (childOf(planned(networkPolicy), 'NetworkPolicy') as unknown as { spec: { ingress: readonly Rule[] } }).spec.ingress
+  (findChild(planPolicy(networkPolicy), 'NetworkPolicy') as unknown as { spec: { ingress: readonly Rule[] } }).spec
+    .ingress
 
 const PUBLIC = 4483
 
@@ -63,7 +64,7 @@ const OPERATOR = {
 const EDGE = { podSelector: { matchLabels: { app: 'front' } } }
 
 for (const [kind, spec, [own, admin]] of WORKLOADS) {
-  const childrenOf = (more: string) => {
+  const renderChildren = (more: string) => {
     const plan = plansOfText(`kind: ${kind}\nmetadata: {name: it}\nspec: {${spec}${more}}\n${OTHERS}`).get(`${kind}/it`)
     if (plan === undefined || plan.children === 'hold') throw new Error(condition(plan, 'Valid'))
     const children = plan.children as readonly unknown[] as readonly LiveObject[]
@@ -75,22 +76,22 @@ for (const [kind, spec, [own, admin]] of WORKLOADS) {
       ['', undefined],
       [', networkPolicy: {ingressFrom: [{podSelector: {matchLabels: {app: front}}}]}', [EDGE]],
     ] as const) {
-      const { children, policies } = childrenOf(more)
+      const { children, policies } = renderChildren(more)
       assert.is(policies.length, 1)
-      const policy = given(policies[0])
+      const policy = unwrap(policies[0])
       assert.equal(policy.spec.policyTypes, ['Ingress'])
       assert.equal(policy.spec.ingress, [
         { ...(from && { from }), ports: [{ protocol: 'TCP', port: own }] },
         { from: [OPERATOR], ports: [{ protocol: 'TCP', port: admin }] },
       ])
-      const pods = given(children.find((child) => child.spec?.template !== undefined))
+      const pods = unwrap(children.find((child) => child.spec?.template !== undefined))
       const labels = pods.spec.template.metadata.labels
       for (const [label, value] of Object.entries(policy.spec.podSelector.matchLabels)) assert.is(labels[label], value)
     }
   })
 
   test(`${kind} (${spec}): there is no policy if it is switched off`, () => {
-    assert.equal(childrenOf(', networkPolicy: {enabled: false}').policies, [])
+    assert.equal(renderChildren(', networkPolicy: {enabled: false}').policies, [])
   })
 }
 
@@ -98,8 +99,8 @@ const withProfile = (spec: string, profile: unknown = {}) =>
   plansOfText(
     `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}\n---\nkind: ConfigMap\nmetadata: {name: p}\ndata: {k: ${JSON.stringify(JSON.stringify(profile))}}`,
   ).get('MCPServer/it')
-const policyOf = (spec: string, profile?: unknown) => {
-  const found = childOf(withProfile(spec, profile), 'NetworkPolicy') as unknown as {
+const renderPolicy = (spec: string, profile?: unknown) => {
+  const found = findChild(withProfile(spec, profile), 'NetworkPolicy') as unknown as {
     spec: { policyTypes: string[]; ingress?: object[]; egress?: object[] }
   }
   return found.spec
@@ -114,8 +115,8 @@ const listed = 'permissionProfile: {type: configmap, name: p, key: k}'
 const outbound = (rules: object) => ({ network: { outbound: rules } })
 
 test('without a profile there are no egress rules', () => {
-  assert.equal(policyOf('').policyTypes, ['Ingress'])
-  assert.is(policyOf('').egress, undefined)
+  assert.equal(renderPolicy('').policyTypes, ['Ingress'])
+  assert.is(renderPolicy('').egress, undefined)
 })
 
 for (const [what, spec, profile, egress] of [
@@ -156,13 +157,13 @@ for (const [what, spec, profile, egress] of [
   ],
 ] as const)
   test(`pods may reach ${what}`, () => {
-    const policy = policyOf(spec, profile)
+    const policy = renderPolicy(spec, profile)
     assert.equal(policy.policyTypes, ['Ingress', 'Egress'])
     assert.equal(policy.egress, egress)
   })
 
 test('a profile is enforced even if the policy of inbound traffic is off', () => {
-  const policy = policyOf('permissionProfile: {name: none}, networkPolicy: {enabled: false}')
+  const policy = renderPolicy('permissionProfile: {name: none}, networkPolicy: {enabled: false}')
   assert.equal(policy.policyTypes, ['Egress'])
   assert.is(policy.ingress, undefined)
   const children = withProfile('networkPolicy: {enabled: false}')?.children ?? []
@@ -179,7 +180,7 @@ for (const [cidr, except, good] of [
   ['2001:db8::/32', '10.0.0.0/8', false],
 ] as const)
   test(`${except} ${good ? 'may' : 'may not'} be left out of ${cidr}`, () => {
-    const plan = planned(`{ingressFrom: [{ipBlock: {cidr: "${cidr}", except: ["${except}"]}}]}`)
+    const plan = planPolicy(`{ingressFrom: [{ipBlock: {cidr: "${cidr}", except: ["${except}"]}}]}`)
     const problem = `/spec/networkPolicy/ingressFrom/0/ipBlock/except/0 must be a part of ${cidr}`
     assert.is(condition(plan, 'Valid'), good ? 'True ConfigValid' : `False ConfigInvalid: ${problem}`)
     assert.is(plan?.children === 'hold', !good)
@@ -213,9 +214,9 @@ for (const [field, at] of [
       const plan = plansOfText(
         `kind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {remoteUrl: https://example.com/mcp, ${spec}}`,
       ).get('MCPRemoteProxy/it')
-      const said = condition(plan, 'Valid')
-      if (problem === undefined) assert.is(said, 'True ConfigValid')
-      else assert.match(`${said}`, `False ConfigInvalid: /spec/${at} ${problem}`)
+      const message = condition(plan, 'Valid')
+      if (problem === undefined) assert.is(message, 'True ConfigValid')
+      else assert.match(`${message}`, `False ConfigInvalid: /spec/${at} ${problem}`)
     })
 
 test.run()

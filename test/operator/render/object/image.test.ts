@@ -4,7 +4,7 @@ import { plansOfText } from '../../../support/operator/plans.ts'
 
 const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`
 
-const pinned = (image: string, more = '') =>
+const isPinned = (image: string, more = '') =>
   plansOfText(
     `kind: MCPServer\nmetadata: {name: it}\nspec: {image: "${image}", transport: streamable-http, ${more}}`,
   ).get('MCPServer/it')?.status['imagePinned']
@@ -19,14 +19,14 @@ for (const [image, is] of [
   [`a@${DIGEST}-x`, false],
 ] as const)
   test(`${image} ${is ? 'is' : 'is not'} pinned`, () => {
-    assert.is(pinned(image), is)
+    assert.is(isPinned(image), is)
   })
 
 test('the image of a pod template wins', () => {
   const template = (image: string) => `podTemplateSpec: {spec: {containers: [{name: mcp, image: "${image}"}]}}`
-  assert.is(pinned('a:1', template(`b@${DIGEST}`)), true)
-  assert.is(pinned(`a@${DIGEST}`, template('b:1')), false)
-  assert.is(pinned(`a@${DIGEST}`, 'podTemplateSpec: {spec: {containers: [{name: other, image: b}]}}'), true)
+  assert.is(isPinned('a:1', template(`b@${DIGEST}`)), true)
+  assert.is(isPinned(`a@${DIGEST}`, template('b:1')), false)
+  assert.is(isPinned(`a@${DIGEST}`, 'podTemplateSpec: {spec: {containers: [{name: other, image: b}]}}'), true)
 })
 
 test.run()

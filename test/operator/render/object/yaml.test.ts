@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
 import { blockYaml, canonicalYaml, YAML_OPTIONS } from '../../../../operator/render/object/canonical.ts'
-import { numbersOf } from '../../../support/random.ts'
+import { createNumbers } from '../../../support/random.ts'
 
 const ofLibrary = (value: unknown) => stringify(value, YAML_OPTIONS)
 
@@ -17,8 +17,8 @@ const PIECES = [
 const ENDS = ['\n', '\r\n', '\r', '\n\n', ' \n ', '\n---\n']
 
 /** Returns random JSON data; with `lines` its text may span several lines. */
-function dataOf(seed: number, lines: boolean): unknown {
-  const below = numbersOf(seed)
+function generateData(seed: number, lines: boolean): unknown {
+  const below = createNumbers(seed)
   const pick = <T>(from: readonly T[]) => from[below(from.length)] as T
   const text = () =>
     Array.from({ length: below(4) }, () => (lines && below(4) === 0 ? pick(ENDS) : pick(PIECES))).join('')
@@ -36,7 +36,7 @@ function dataOf(seed: number, lines: boolean): unknown {
 
 test('random data is written as the library writes it, byte for byte', () => {
   for (let seed = 0; seed < 3000; seed++) {
-    const value = dataOf(seed, seed % 3 === 0)
+    const value = generateData(seed, seed % 3 === 0)
     if (value === undefined) continue
     assert.is(canonicalYaml(value), ofLibrary(value), `seed ${seed}`)
   }

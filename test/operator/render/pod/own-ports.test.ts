@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
-import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
+import { condition, findChild, plansOfText } from '../../../support/operator/plans.ts'
 
 const SPECS = {
   MCPServer: { image: 'server:1', transport: 'streamable-http' },
@@ -12,7 +12,7 @@ const SPECS = {
 } as const
 type Kind = keyof typeof SPECS
 
-function planOf(kind: Kind, pod: object, more: object = {}) {
+function buildPlan(kind: Kind, pod: object, more: object = {}) {
   const object = (of: string, name: string, spec: object) =>
     stringify({ apiVersion: 'portico.dev/v1beta1', kind: of, metadata: { name, namespace: 'default' }, spec })
   const spec = { ...SPECS[kind], ...more, podTemplateSpec: { spec: pod } }
@@ -24,8 +24,8 @@ interface PodSpec {
   readonly initContainers: PodSpec['containers']
   readonly volumes: readonly { name: string }[]
 }
-const podOf = (plan: ReturnType<typeof planOf>, child = 'Deployment') =>
-  (childOf(plan, child)['spec'] as { template: { spec: PodSpec } }).template.spec
+const readPod = (plan: ReturnType<typeof buildPlan>, child = 'Deployment') =>
+  (findChild(plan, child)['spec'] as { template: { spec: PodSpec } }).template.spec
 
 /**
  * Pod templates with the port names of public manifests of the widely used operator, and the port that the Service
@@ -92,8 +92,8 @@ const NUMBERS = { MCPServer: 14_483, MCPRemoteProxy: 4483, VirtualMCPServer: 448
 
 for (const [kind, pod, more, warns] of CORPUS)
   test(`${kind} with ${JSON.stringify(pod)}: the Service leads to our port by its number`, () => {
-    const plan = planOf(kind, pod, more)
-    const { ports } = childOf(plan, 'Service')['spec'] as { ports: { targetPort: unknown }[] }
+    const plan = buildPlan(kind, pod, more)
+    const { ports } = findChild(plan, 'Service')['spec'] as { ports: { targetPort: unknown }[] }
     assert.equal(
       ports.map(({ targetPort }) => targetPort),
       [NUMBERS[kind]],
@@ -103,7 +103,7 @@ for (const [kind, pod, more, warns] of CORPUS)
       warns || undefined,
     )
     assert.match(condition(plan, 'PodTemplateValid') ?? '', /^True/)
-    for (const { ports: all = [] } of podOf(
+    for (const { ports: all = [] } of readPod(
       plan,
       (more as { transport?: string }).transport ? 'StatefulSet' : 'Deployment',
     ).containers) {
@@ -114,7 +114,7 @@ for (const [kind, pod, more, warns] of CORPUS)
 
 test('our own container keeps the port that its probes name', () => {
   const ports = [{ containerPort: 14_081, name: 'http' }]
-  const plan = planOf('MCPServer', { initContainers: [{ name: 'portico', ports }] })
+  const plan = buildPlan('MCPServer', { initContainers: [{ name: 'portico', ports }] })
   assert.match(condition(plan, 'Ready') ?? '', /^False InvalidPodTemplateSpec: .* has no port "admin"/)
   assert.is(plan?.children, 'hold')
 })
@@ -133,7 +133,7 @@ test('a number that the data plane listens on is refused, in whatever container,
     ['VirtualMCPServer', { containers: [{ name: 'vmcp', ...port(4483, { protocol: 'UDP' }) }] }],
   ]
   for (const [kind, pod] of refused) {
-    const plan = planOf(kind, pod)
+    const plan = buildPlan(kind, pod)
     assert.match(
       condition(plan, 'Ready') ?? '',
       /^False PortNameTaken: \/spec\/podTemplateSpec\/spec\//,
@@ -147,12 +147,12 @@ test('a number that the data plane listens on is refused, in whatever container,
     ['VirtualMCPServer', { containers: [{ name: 'vmcp', ...port(4483, { name: 'mcp' }) }] }],
     ['VirtualMCPServer', { containers: [{ name: 'vmcp', ...port(9000, { name: 'more' }) }] }],
   ] as const)
-    assert.not.match(condition(planOf(kind, pod), 'Ready') ?? '', /PortNameTaken/, JSON.stringify(pod))
+    assert.not.match(condition(buildPlan(kind, pod), 'Ready') ?? '', /PortNameTaken/, JSON.stringify(pod))
 })
 
 test('a user’s volume with the name of one of ours keeps its source, and ours is renamed', () => {
   const claim = { persistentVolumeClaim: { claimName: 'scratch' } }
-  const taken = podOf(planOf('MCPServer', { volumes: [{ name: 'tmp', ...claim }] }))
+  const taken = readPod(buildPlan('MCPServer', { volumes: [{ name: 'tmp', ...claim }] }))
   assert.equal(
     taken.volumes.filter(({ name }) => name.endsWith('tmp')),
     [
@@ -161,9 +161,9 @@ test('a user’s volume with the name of one of ours keeps its source, and ours 
     ],
   )
   assert.equal(taken.containers[0]?.volumeMounts, [{ name: 'portico-tmp', mountPath: '/tmp' }])
-  const kept = podOf(planOf('MCPServer', { volumes: [{ name: 'tmp', emptyDir: { sizeLimit: '1Gi' } }] }))
-  assert.equal(kept.volumes.at(-1), { name: 'tmp', emptyDir: { sizeLimit: '1Gi' } })
-  const replaced = podOf(planOf('MCPServer', { volumes: [{ name: 'tmp', emptyDir: null, ...claim }] }))
+  const pod = readPod(buildPlan('MCPServer', { volumes: [{ name: 'tmp', emptyDir: { sizeLimit: '1Gi' } }] }))
+  assert.equal(pod.volumes.at(-1), { name: 'tmp', emptyDir: { sizeLimit: '1Gi' } })
+  const replaced = readPod(buildPlan('MCPServer', { volumes: [{ name: 'tmp', emptyDir: null, ...claim }] }))
   assert.equal(replaced.volumes.at(-1), { name: 'tmp', ...claim })
 })
 
@@ -176,7 +176,7 @@ test('a template can’t change volumes and mounts of the data plane', () => {
     },
   ])
     assert.match(
-      condition(planOf('MCPServer', pod), 'Ready') ?? '',
+      condition(buildPlan('MCPServer', pod), 'Ready') ?? '',
       /^False InvalidPodTemplateSpec: \/spec\/podTemplateSpec/,
     )
 })

@@ -1,25 +1,27 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { childOf, plansOfText } from '../../../support/operator/plans.ts'
+import { findChild, plansOfText } from '../../../support/operator/plans.ts'
 import { refusedTemplates, takenTemplates } from '../../../support/operator/refused-templates.ts'
 
-const planOf = (podTemplateSpec: object) =>
+const buildPlan = (podTemplateSpec: object) =>
   plansOfText(
     `kind: MCPServer\nmetadata: {name: w}\nspec: ${JSON.stringify({ image: 'a:1', transport: 'streamable-http', podTemplateSpec })}`,
   ).get('MCPServer/w')
-const said = (template: object) => planOf(template)?.status.conditions.find(({ type }) => type === 'PodTemplateValid')
+const findCondition = (template: object) =>
+  buildPlan(template)?.status.conditions.find(({ type }) => type === 'PodTemplateValid')
 
 test('mistakes in a pod template that the API server would refuse are reported first', () => {
   for (const [what, template] of refusedTemplates) {
-    const { status, message } = said(template) ?? {}
+    const { status, message } = findCondition(template) ?? {}
     assert.is(status, 'False', JSON.stringify(template))
     assert.match(message ?? '', what)
-    assert.is(planOf(template)?.children, 'hold')
+    assert.is(buildPlan(template)?.children, 'hold')
   }
 })
 
 test('valid pod templates are rendered', () => {
-  for (const template of takenTemplates) assert.is(said(template)?.status, 'True', said(template)?.message)
+  for (const template of takenTemplates)
+    assert.is(findCondition(template)?.status, 'True', findCondition(template)?.message)
 })
 
 test('a probe or hook that calls a port by a name that its container does not have never succeeds', () => {
@@ -29,19 +31,19 @@ test('a probe or hook that calls a port by a name that its container does not ha
     { startupProbe: { httpGet: { port: 'admin' } } },
     { lifecycle: { preStop: { httpGet: { port: 'http' } } } },
   ]) {
-    const { status, message = '' } = said({ spec: { containers: [{ name: 'mcp', ...container }] } }) ?? {}
+    const { status, message = '' } = findCondition({ spec: { containers: [{ name: 'mcp', ...container }] } }) ?? {}
     assert.is(status, 'False')
     assert.match(message, /container mcp has no port "(http|mcp|admin)"; its ports are server/)
   }
   const own = { ports: [{ name: 'web', containerPort: 9000 }], livenessProbe: { httpGet: { port: 'web' } } }
-  assert.is(said({ spec: { containers: [{ name: 'mcp', ...own }] } })?.status, 'True')
+  assert.is(findCondition({ spec: { containers: [{ name: 'mcp', ...own }] } })?.status, 'True')
 })
 
 test('variables that tell a server where to listen are not set where the manifest sets them', () => {
   const variables = (spec: object) => {
-    const given = { image: 'a:1', transport: 'streamable-http', mcpPort: 9000, ...spec }
-    const plan = plansOfText(`kind: MCPServer\nmetadata: {name: w}\nspec: ${JSON.stringify(given)}`).get('MCPServer/w')
-    const { template } = childOf(plan, 'Deployment')['spec'] as {
+    const fields = { image: 'a:1', transport: 'streamable-http', mcpPort: 9000, ...spec }
+    const plan = plansOfText(`kind: MCPServer\nmetadata: {name: w}\nspec: ${JSON.stringify(fields)}`).get('MCPServer/w')
+    const { template } = findChild(plan, 'Deployment')['spec'] as {
       template: { spec: { containers: { env: object[] }[] } }
     }
     return template.spec.containers[0]?.env

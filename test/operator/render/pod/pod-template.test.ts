@@ -153,23 +153,23 @@ test('a hook or probe with another handler replaces ours', () => {
     lifecycle: ours,
     readinessProbe: { periodSeconds: 5, httpGet: { path: '/readyz', port: 1 } },
   }
-  const merged = (container: object) => {
+  const mergeContainer = (container: object) => {
     const patch = { spec: { containers: [{ name: 'mcp', ...container }] } }
     const { spec } = mergePodTemplate(hooked, patch, {}, [])
     return (spec['containers'] as Record<string, unknown>[])[0] as Record<string, unknown>
   }
-  assert.equal(merged({ lifecycle: { preStop: { exec: { command: ['a'] } } } })['lifecycle'], {
+  assert.equal(mergeContainer({ lifecycle: { preStop: { exec: { command: ['a'] } } } })['lifecycle'], {
     preStop: { exec: { command: ['a'] } },
   })
-  assert.equal(merged({ readinessProbe: { tcpSocket: { port: 2 } } })['readinessProbe'], {
+  assert.equal(mergeContainer({ readinessProbe: { tcpSocket: { port: 2 } } })['readinessProbe'], {
     periodSeconds: 5,
     tcpSocket: { port: 2 },
   })
-  assert.equal(merged({ readinessProbe: { periodSeconds: 9 } })['readinessProbe'], {
+  assert.equal(mergeContainer({ readinessProbe: { periodSeconds: 9 } })['readinessProbe'], {
     periodSeconds: 9,
     httpGet: { path: '/readyz', port: 1 },
   })
-  assert.equal(merged({ lifecycle: { postStart: { exec: { command: ['a'] } } } })['lifecycle'], {
+  assert.equal(mergeContainer({ lifecycle: { postStart: { exec: { command: ['a'] } } } })['lifecycle'], {
     ...ours,
     postStart: { exec: { command: ['a'] } },
   })
@@ -185,18 +185,18 @@ test('thousands of containers without an image are found in time, up to the boun
 })
 
 test('long lists are merged in time, up to the bound of a template', () => {
-  const many = <T>(item: (index: number) => T) => Array.from({ length: 800 }, (_, index) => item(index))
+  const makeMany = <T>(item: (index: number) => T) => Array.from({ length: 800 }, (_, index) => item(index))
   const before = process.cpuUsage().user
   const { template, problems } = merge({
-    metadata: { labels: Object.fromEntries(many((index) => [`l${index}`, 'v'])) },
+    metadata: { labels: Object.fromEntries(makeMany((index) => [`l${index}`, 'v'])) },
     spec: {
-      tolerations: many((index) => ({ key: `k${index}` })),
-      volumes: many((index) => ({ name: `v${index}`, emptyDir: {} })),
+      tolerations: makeMany((index) => ({ key: `k${index}` })),
+      volumes: makeMany((index) => ({ name: `v${index}`, emptyDir: {} })),
       containers: [
         {
           name: 'mcp',
-          env: many((index) => ({ name: `E${index}`, value: 'v' })),
-          volumeMounts: many((index) => ({ name: `v${index}`, mountPath: `/v${index}` })),
+          env: makeMany((index) => ({ name: `E${index}`, value: 'v' })),
+          volumeMounts: makeMany((index) => ({ name: `v${index}`, mountPath: `/v${index}` })),
         },
       ],
     },

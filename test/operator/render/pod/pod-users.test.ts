@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { LivePodTemplate } from '../../../support/operator/live-object.ts'
-import { context, plansOf, worldOf } from '../../../support/operator/plans.ts'
+import { buildWorld, context, planWorld } from '../../../support/operator/plans.ts'
 
 /** Each kind of workload, with the name of the container that the user may patch. */
 const workloads: readonly (readonly [string, string, string])[] = [
@@ -17,9 +17,9 @@ const workloads: readonly (readonly [string, string, string])[] = [
 
 const GROUP = '---\nkind: MCPGroup\nmetadata: {name: g}\n'
 
-function podsOf(kind: string, spec: string, podUsers: 'fixed' | 'platform'): LivePodTemplate['spec'] {
+function renderPod(kind: string, spec: string, podUsers: 'fixed' | 'platform'): LivePodTemplate['spec'] {
   const text = `kind: ${kind}\nmetadata: {name: w}\nspec:\n  ${spec}\n${GROUP}`
-  const children = plansOf(worldOf(text), { ...context, podUsers }).get(`${kind}/w`)?.children
+  const children = planWorld(buildWorld(text), { ...context, podUsers }).get(`${kind}/w`)?.children
   if (children === undefined || children === 'hold') throw new Error(`${kind} is held`)
   const pods = children.find((child) => child.kind === 'Deployment')?.['spec'] as { template: LivePodTemplate }
   return pods.template.spec
@@ -30,8 +30,8 @@ const users = (spec: LivePodTemplate['spec']): readonly string[] =>
 
 for (const [kind, container, spec] of workloads)
   test(`${kind}: if the platform assigns users and groups, only the template sets them`, () => {
-    assert.ok(users(podsOf(kind, spec, 'fixed')).length >= 3, 'otherwise there are some')
-    const pods = podsOf(kind, spec, 'platform')
+    assert.ok(users(renderPod(kind, spec, 'fixed')).length >= 3, 'otherwise there are some')
+    const pods = renderPod(kind, spec, 'platform')
     assert.equal(users(pods), [])
     for (const { name, securityContext } of [pods, ...pods.containers, ...(pods.initContainers ?? [])] as readonly {
       name?: string
@@ -43,7 +43,7 @@ for (const [kind, container, spec] of workloads)
         name,
       )
     const patch = `\n  podTemplateSpec: {spec: {containers: [{name: ${container}, securityContext: {runAsUser: 7}}]}}`
-    assert.equal(users(podsOf(kind, spec + patch, 'platform')), ['"runAsUser":7'])
+    assert.equal(users(renderPod(kind, spec + patch, 'platform')), ['"runAsUser":7'])
   })
 
 test.run()

@@ -21,12 +21,12 @@ const DAY = 86_400_000
 const START = Date.parse('2026-11-24T12:00:00Z')
 const times = { lifetime: 90 * DAY, settle: 900_000 }
 const none = { token: undefined, issued: [] }
-const at = (days: number) => START + days * DAY
+const timeAt = (days: number) => START + days * DAY
 
 const folder = mkdtempSync(join(tmpdir(), 'portico-certificates-'))
 test.after(() => rmSync(folder, { recursive: true, force: true }))
 
-function verified(ca: string, certificate: string, host: string): string {
+function verify(ca: string, certificate: string, host: string): string {
   const files = [join(folder, 'ca.pem'), join(folder, 'cert.pem')] as const
   writeFileSync(files[0], ca)
   writeFileSync(files[1], certificate)
@@ -39,20 +39,20 @@ function verified(ca: string, certificate: string, host: string): string {
 }
 
 for (const [what, host, until] of [
-  ['the usual one', HOST, at(90)],
+  ['the usual one', HOST, timeAt(90)],
   ['one that ends after 2050', HOST, Date.parse('2061-01-02T03:04:05Z')],
   [
     'one for a name of 250 characters',
     `${'a'.repeat(60)}.${'b'.repeat(60)}.${'c'.repeat(60)}.${'d'.repeat(60)}.svc`,
-    at(90),
+    timeAt(90),
   ],
 ] as const) {
   test(`openssl accepts it strictly, only for its own name and authority: ${what}`, () => {
     const issued = issue(host, { from: new Date(0), until: new Date(until) })
-    assert.match(verified(issued.ca, issued.certificate, host), ': OK')
-    assert.match(verified(issued.ca, issued.certificate, 'elsewhere.svc'), /hostname mismatch/i)
+    assert.match(verify(issued.ca, issued.certificate, host), ': OK')
+    assert.match(verify(issued.ca, issued.certificate, 'elsewhere.svc'), /hostname mismatch/i)
     const other = issue(host, { from: new Date(0), until: new Date(until) })
-    assert.not.match(verified(other.ca, issued.certificate, host), ': OK')
+    assert.not.match(verify(other.ca, issued.certificate, host), ': OK')
     const read = new X509Certificate(issued.certificate)
     assert.is(read.validToDate.getTime(), until)
     assert.is(read.ca, false)
@@ -65,7 +65,7 @@ test('a Secret keeps them, and unusable data counts as absent', () => {
   assert.equal(readKept(encodeData(kept), HOST), kept)
   assert.equal(readKept(encodeData(kept), 'another.svc'), { token: kept.token, issued: [] })
   const [one] = kept.issued
-  const other = issue(HOST, { from: new Date(START), until: new Date(at(90)) })
+  const other = issue(HOST, { from: new Date(START), until: new Date(timeAt(90)) })
   for (const broken of [
     { ...one, key: other.key },
     { ...one, ca: other.ca },
@@ -82,27 +82,27 @@ test('a certificate is kept until a third of its life is left; then the next is 
   assert.is(first.isNew, true)
   const [one] = first.kept.issued
   assert.is(served(first.kept, START, times), one, 'there is no other')
-  assert.equal(renewed(first.kept as never, HOST, at(59), times), { kept: first.kept, isNew: false })
+  assert.equal(renewed(first.kept as never, HOST, timeAt(59), times), { kept: first.kept, isNew: false })
 
-  const second = renewed(readKept(encodeData(first.kept), HOST), HOST, at(61), times)
+  const second = renewed(readKept(encodeData(first.kept), HOST), HOST, timeAt(61), times)
   assert.is(second.isNew, true)
   const [next, previous] = second.kept.issued as [Kept['issued'][0], Kept['issued'][0]]
   assert.equal(previous, one)
   assert.is(second.kept.token, first.kept.token, 'the path stays')
   assert.is(trusted(second.kept), next.ca + one.ca)
-  assert.equal(served(second.kept, at(61), times), one, 'still the old one')
-  assert.equal(served(second.kept, at(61) + times.settle, times), next)
-  assert.is(renewed(readKept(encodeData(second.kept), HOST), HOST, at(62), times).isNew, false)
+  assert.equal(served(second.kept, timeAt(61), times), one, 'still the old one')
+  assert.equal(served(second.kept, timeAt(61) + times.settle, times), next)
+  assert.is(renewed(readKept(encodeData(second.kept), HOST), HOST, timeAt(62), times).isNew, false)
 
-  const third = renewed(readKept(encodeData(second.kept), HOST), HOST, at(122), times)
+  const third = renewed(readKept(encodeData(second.kept), HOST), HOST, timeAt(122), times)
   assert.is(third.kept.issued.length, 2)
   assert.equal(third.kept.issued[1], next)
 })
 
 test('after a long sleep the new one is served at once, since the others have ended', () => {
   const { kept } = renewed(none, HOST, START, times)
-  const later = renewed(readKept(encodeData(kept), HOST), HOST, at(200), times).kept
-  assert.is(served(later, at(200), times), later.issued[0])
+  const later = renewed(readKept(encodeData(kept), HOST), HOST, timeAt(200), times).kept
+  assert.is(served(later, timeAt(200), times), later.issued[0])
 })
 
 test('a lost path is created again, and the certificate stays', () => {

@@ -5,8 +5,8 @@ import { fillWorld } from '../../../../operator/model/index.ts'
 import { isOfInstallation } from '../../../../operator/render/object/object.ts'
 import { Reviewer } from '../../../../operator/runtime/admission/reviewer.ts'
 import { Checks } from '../../../../operator/runtime/checks/checks.ts'
-import { keptLog } from '../../../support/kept-log.ts'
-import { context, defaulted, worldContent } from '../../../support/operator/plans.ts'
+import { recordLog } from '../../../support/kept-log.ts'
+import { addDefaults, context, worldContent } from '../../../support/operator/plans.ts'
 
 const world = fillWorld(
   worldContent(`
@@ -29,7 +29,7 @@ spec: {image: "a:1", transport: streamable-http, groupRef: {name: tools}}
 const before = JSON.stringify(world.view.all())
 
 function reviewer(more: object = {}) {
-  const { log, lines } = keptLog()
+  const { log, lines } = recordLog()
   const counted: (readonly [kind: string, outcome: string])[] = []
   const options = {
     view: world.view,
@@ -52,7 +52,7 @@ const object = (kind: string, name: string, spec: object, metadata: object = {})
   spec,
 })
 const server = (spec: object, metadata: object = {}) =>
-  defaulted(object('MCPServer', 'crm', { image: 'a:1', transport: 'streamable-http', ...spec }, metadata))
+  addDefaults(object('MCPServer', 'crm', { image: 'a:1', transport: 'streamable-http', ...spec }, metadata))
 const review = (request: object) => ({
   apiVersion: 'admission.k8s.io/v1',
   kind: 'AdmissionReview',
@@ -83,7 +83,7 @@ test('an object is reviewed as it will be, not as it is', async () => {
   const update = { operation: 'UPDATE', oldObject: mail('idp') }
   assert.equal(await warnings({ ...update, object: mail('idp') }), [])
   assert.is((await warnings({ ...update, object: mail('gone') })).length, 2)
-  const gateway = defaulted(
+  const gateway = addDefaults(
     object('VirtualMCPServer', 'front', {
       groupRef: { name: 'tools' },
       incomingAuth: { type: 'anonymous' },
@@ -112,21 +112,21 @@ test('there are no warnings about objects of another installation', async () => 
 })
 
 test('only objects are counted, by kind and outcome of the review', async () => {
-  const countedOf = async (request: object, more: object = {}) => {
+  const countReads = async (request: object, more: object = {}) => {
     const { reviewer: some, counted } = reviewer(more)
     await some.review(review(request))
     return counted
   }
-  assert.equal(await countedOf({ object: missing }), [['MCPServer', 'warned']])
-  assert.equal(await countedOf({ object: server({}) }), [['MCPServer', 'clean']])
-  assert.equal(await countedOf({ object: missing }, { isSynced: () => false }), [['MCPServer', 'unready']])
-  assert.equal(await countedOf({ object: object('MCPServer', 'odd', [] as never) }), [])
-  assert.equal(await countedOf({ object: { ...missing, kind: 'Pod' } }), [])
+  assert.equal(await countReads({ object: missing }), [['MCPServer', 'warned']])
+  assert.equal(await countReads({ object: server({}) }), [['MCPServer', 'clean']])
+  assert.equal(await countReads({ object: missing }, { isSynced: () => false }), [['MCPServer', 'unready']])
+  assert.equal(await countReads({ object: object('MCPServer', 'odd', [] as never) }), [])
+  assert.equal(await countReads({ object: { ...missing, kind: 'Pod' } }), [])
   const failing = { contents: { get: () => undefined }, view: undefined }
-  assert.equal(await countedOf({ object: missing }, failing), [['MCPServer', 'failed']])
+  assert.equal(await countReads({ object: missing }, failing), [['MCPServer', 'failed']])
 })
 
-test('an object that appears before the second look is not missing', async () => {
+test('an object that appears before the second check is not missing', async () => {
   const late = fillWorld(worldContent('kind: MCPGroup\nmetadata: {name: tools}'))
   const { reviewer: some } = reviewer({ view: late.view })
   const answer = some.review(review({ object: missing }))
@@ -197,9 +197,9 @@ test('a spec that no schema has seen costs at most its own warnings, and one lin
         const answer = await some.review(review({ object: object(kind, 'odd', spec as object) }))
         assert.is(answer?.response.allowed, true)
       }
-  const said = lines.map(({ kind, err }) => `${kind} ${(err as { message: string }).message}`)
-  assert.ok(said.length > 0, 'some of it makes reconcile throw')
-  assert.is(new Set(said).size, said.length, 'each once')
+  const failures = lines.map(({ kind, err }) => `${kind} ${(err as { message: string }).message}`)
+  assert.ok(failures.length > 0, 'some objects make reconcile throw')
+  assert.is(new Set(failures).size, failures.length, 'each once')
 })
 
 test('warnings are few, short and printable, and contain no key of a URL', async () => {
@@ -221,10 +221,10 @@ test('warnings are few, short and printable, and contain no key of a URL', async
   assert.ok(long.every((text) => [...text].length <= 256))
 
   const url = 'http://user:hunter2@169.254.169.254/mcp?api_key=hunter3'
-  const keyed = defaulted(object('MCPRemoteProxy', 'keyed', { remoteUrl: url }))
-  const shown = await warnings({ object: keyed })
-  assert.ok(shown.length > 0)
-  assert.not.match(shown.join(' '), 'hunter')
+  const keyed = addDefaults(object('MCPRemoteProxy', 'keyed', { remoteUrl: url }))
+  const texts = await warnings({ object: keyed })
+  assert.ok(texts.length > 0)
+  assert.not.match(texts.join(' '), 'hunter')
 })
 
 test.run()

@@ -7,10 +7,10 @@ import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { clusterAddress } from '../../../../operator/reconcile/index.ts'
 import { Checks } from '../../../../operator/runtime/checks/checks.ts'
 import { createParts } from '../../../../operator/runtime/loop/parts.ts'
-import { keptLog } from '../../../support/kept-log.ts'
-import { defaulted } from '../../../support/operator/plans.ts'
+import { recordLog } from '../../../support/kept-log.ts'
+import { addDefaults } from '../../../support/operator/plans.ts'
 
-const { log } = keptLog()
+const { log } = recordLog()
 const policy = (name: string) => `permit(principal, action, resource == Tool::"${name}");`
 
 /** Returns the findings of a policy that is not cached yet. */
@@ -48,12 +48,12 @@ test('a check that takes too long is refused with a reason, and the next one run
 test('namespaces take turns', async () => {
   const checks = new Checks({ log })
   const order: string[] = []
-  const one = async (namespace: string, name: string) => {
+  const checkOne = async (namespace: string, name: string) => {
     await findings(checks, namespace, policy(`${namespace}-${name}`))
     order.push(`${namespace}-${name}`)
   }
-  const many = Array.from({ length: 20 }, (_, index) => one('hostile', String(index)))
-  await Promise.all([...many, one('team', 'a')])
+  const many = Array.from({ length: 20 }, (_, index) => checkOne('hostile', String(index)))
+  await Promise.all([...many, checkOne('team', 'a')])
   assert.ok(order.indexOf('team-a') <= 2, order.join())
   checks.close()
 })
@@ -96,23 +96,23 @@ function operator(object: KubernetesObject) {
 
 test('an object under check holds no worker, and is due again when the check ends', async () => {
   const { parts, statuses } = operator(
-    defaulted({
+    addDefaults({
       apiVersion: 'portico.dev/v1beta1',
       kind: 'MCPAuthzConfig',
       metadata: { name: 'rules', namespace: 'team', uid: 'of-rules', generation: 1, resourceVersion: '1' },
       spec: { type: 'cedarv1', config: { policies: [policy('of rules'), 'forbid('] } },
     }),
   )
-  const work = async () => {
+  const runCheck = async () => {
     const key = (await parts.queue.take()) as string
     await parts.reconciler.run(key, parts.queue)
     parts.queue.done(key)
     return key
   }
-  assert.is(await work(), KEY)
-  assert.is(statuses.length, 0, 'nothing is said before it is known')
+  assert.is(await runCheck(), KEY)
+  assert.is(statuses.length, 0, 'nothing is reported before it is known')
   assert.is(parts.checks.pending, 1)
-  assert.is(await work(), KEY)
+  assert.is(await runCheck(), KEY)
   assert.is(statuses.length, 1)
   const valid = statuses[0]?.conditions.find(({ type }) => type === 'Valid')
   assert.is(valid?.status, 'False')

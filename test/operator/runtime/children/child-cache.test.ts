@@ -19,34 +19,34 @@ function replace(store: ReflectedStore, objects: readonly KubernetesObject[], ve
 }
 
 function setUp(namespace?: string) {
-  const heard: string[] = []
-  const cache = new ChildCache(({ metadata }) => heard.push(metadata.name))
+  const changed: string[] = []
+  const cache = new ChildCache(({ metadata }) => changed.push(metadata.name))
   const version = () => cache.get('Deployment', 'team', 'one')?.metadata.resourceVersion
-  return { cache, heard, version, store: cache.store('Deployment', namespace) }
+  return { cache, changed, version, store: cache.store('Deployment', namespace) }
 }
 
 for (const namespace of [undefined, 'team']) {
   const where = namespace ? 'one namespace' : 'all namespaces'
 
   test(`${where}: a write is visible before the watch delivers it, and stays then`, () => {
-    const { cache, heard, store, version } = setUp(namespace)
+    const { cache, changed, store, version } = setUp(namespace)
     replace(store, [], '5')
     cache.written(child(10))
     assert.is(version(), '10')
-    assert.equal(heard, ['one'])
+    assert.equal(changed, ['one'])
     store.put(child(10))
     assert.is(version(), '10')
   })
 
-  test(`${where}: the late answer of a write does not bring back what was deleted meanwhile`, () => {
-    const { cache, heard, store, version } = setUp(namespace)
+  test(`${where}: the late answer of a write does not bring back an object that was deleted meanwhile`, () => {
+    const { cache, changed, store, version } = setUp(namespace)
     replace(store, [], '5')
     store.put(child(10))
     store.remove(child(12))
-    heard.length = 0
+    changed.length = 0
     cache.written(child(10))
     assert.is(version(), undefined)
-    assert.equal(heard, ['one'], 'its owner is due again')
+    assert.equal(changed, ['one'], 'its owner is due again')
   })
 
   test(`${where}: nor does it if the watch broke meanwhile and a list shows that it is gone`, () => {
@@ -69,7 +69,7 @@ for (const namespace of [undefined, 'team']) {
     assert.is(version(), '16')
   })
 
-  test(`${where}: versions that count anew after a list count from that list`, () => {
+  test(`${where}: versions that start again after a list count from that list`, () => {
     const { cache, store, version } = setUp(namespace)
     replace(store, [child(900)], '1000')
     replace(store, [], '3')

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
-import { keptChild } from '../../../../operator/runtime/children/child-cache.ts'
+import { trimChild } from '../../../../operator/runtime/children/child-cache.ts'
 import {
   conflictingFields,
   type FieldSet,
@@ -63,19 +63,19 @@ for (const [what, spec, live, found, isCompared, more] of cases)
   test(`of others: ${what}`, () => {
     const there = service(80, [ours, entry('bob', spec, more)], live)
     assert.equal(foreignManagers(service(80), there), found ? ['bob'] : [])
-    const kept = keptChild(there)
-    assert.equal(foreignManagers(service(80), kept), found ? ['bob'] : [])
-    assert.is(hasForeignFields(kept), isCompared)
-    assert.equal(keptChild(structuredClone(kept)), kept)
+    const child = trimChild(there)
+    assert.equal(foreignManagers(service(80), child), found ? ['bob'] : [])
+    assert.is(hasForeignFields(child), isCompared)
+    assert.equal(trimChild(structuredClone(child)), child)
   })
 
 test('a cached child has the time of our last apply, and whether it holds the replicas', () => {
-  const kept = (spec: FieldSet) =>
-    keptChild(service(80, [{ ...ours, time: '2026-01-02T03:04:05Z', fieldsV1: { 'f:spec': spec } }]))
-  assert.is(lastApplied(kept({ 'f:selector': {} })), '2026-01-02T03:04:05Z')
-  assert.is(holdsReplicas(kept({ 'f:selector': {} })), false)
-  assert.is(holdsReplicas(kept({ 'f:replicas': {} })), true)
-  assert.is(ownFields(keptChild(service(80, [entry('bob', {})]))), undefined)
+  const keptWithFields = (spec: FieldSet) =>
+    trimChild(service(80, [{ ...ours, time: '2026-01-02T03:04:05Z', fieldsV1: { 'f:spec': spec } }]))
+  assert.is(lastApplied(keptWithFields({ 'f:selector': {} })), '2026-01-02T03:04:05Z')
+  assert.is(holdsReplicas(keptWithFields({ 'f:selector': {} })), false)
+  assert.is(holdsReplicas(keptWithFields({ 'f:replicas': {} })), true)
+  assert.is(ownFields(trimChild(service(80, [entry('bob', {})]))), undefined)
 })
 
 test('metadata of others stays theirs, all else becomes ours', () => {
@@ -97,13 +97,13 @@ test('a user’s ranges are removed with the type that they are for', () => {
   const ranges = { 'f:spec': { 'f:loadBalancerSourceRanges': {} } }
   const spec = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] }
   const live = { ...service(80, [ours, { ...entry('bob', {}), fieldsV1: ranges }]), spec }
-  const typed = (type: string) => ({ ...service(80), spec: { type } })
-  assert.equal(conflictingFields(typed('LoadBalancer'), live), [])
-  const fields = conflictingFields(typed('NodePort'), live)
+  const withType = (type: string) => ({ ...service(80), spec: { type } })
+  assert.equal(conflictingFields(withType('LoadBalancer'), live), [])
+  const fields = conflictingFields(withType('NodePort'), live)
   assert.equal(takenOver(live, { all: false, owners: [], fields }), [
     { ...ours, fieldsV1: { 'f:spec': { 'f:selector': {}, 'f:loadBalancerSourceRanges': {} } } },
   ])
-  assert.equal(conflictingFields(typed('NodePort'), { ...live, spec: { type: 'LoadBalancer' } }), [])
+  assert.equal(conflictingFields(withType('NodePort'), { ...live, spec: { type: 'LoadBalancer' } }), [])
 })
 
 test('an adopted object keeps nothing that was written under our name, nor its former owner', () => {

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { createWorld, type KubernetesObject } from '../../../../operator/model/index.ts'
 import { DueKeys } from '../../../../operator/runtime/loop/due-keys.ts'
 import { DependencyGraph } from '../../../../operator/runtime/watch/dependencies.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 const { Added, Modified } = ResourceEventType
 const object = (kind: string, more: object = {}, metadata: object = {}): KubernetesObject => ({
@@ -14,7 +14,7 @@ const object = (kind: string, more: object = {}, metadata: object = {}): Kuberne
   ...more,
 })
 
-function observed() {
+function createDueKeys() {
   const did: string[] = []
   const world = createWorld()
   const due = new DueKeys({
@@ -24,13 +24,13 @@ function observed() {
     graph: new DependencyGraph(),
     observers: { delivery: { check: (key: string) => did.push(`check ${key}`) } } as never,
     isOurs: () => true,
-    log: keptLog().log,
+    log: recordLog().log,
   })
   return { due, did, world }
 }
 
 test('a new object that depends on others waits for them; all else is due at once', () => {
-  const { due, did } = observed()
+  const { due, did } = createDueKeys()
   for (const kind of ['MCPGroup', 'MCPTelemetryConfig', 'MCPServerEntry', 'VirtualMCPServer', 'MCPServer'])
     due.objectChanged(Added, object(kind))
   assert.equal(did.splice(0), [
@@ -47,7 +47,7 @@ test('a new object that depends on others waits for them; all else is due at onc
 })
 
 test('the same holds if all are due, as after a start', () => {
-  const { due, did, world } = observed()
+  const { due, did, world } = createDueKeys()
   world.objects.put(object('MCPGroup', { spec: {} }))
   world.objects.put(object('MCPOIDCConfig', { spec: {}, status: { conditions: [] } }))
   world.objects.put(object('MCPServer', { spec: {} }))

@@ -5,15 +5,15 @@ import type { Resource } from '../../../../operator/cluster/kubernetes/resource.
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { clusterAddress } from '../../../../operator/reconcile/index.ts'
 import { createParts } from '../../../../operator/runtime/loop/parts.ts'
-import { keptObject, kindStore } from '../../../../operator/runtime/watch/kind-store.ts'
-import { given } from '../../../support/given.ts'
-import { keptLog } from '../../../support/kept-log.ts'
-import { defaulted } from '../../../support/operator/plans.ts'
+import { kindStore, trimObject } from '../../../../operator/runtime/watch/kind-store.ts'
+import { recordLog } from '../../../support/kept-log.ts'
+import { addDefaults } from '../../../support/operator/plans.ts'
+import { unwrap } from '../../../support/unwrap.ts'
 
 const KEY = 'MCPRemoteProxy/team/a'
 
 const proxy = (remoteUrl: string, resourceVersion: string): KubernetesObject =>
-  defaulted({
+  addDefaults({
     apiVersion: 'portico.dev/v1beta1',
     kind: 'MCPRemoteProxy',
     metadata: { name: 'a', namespace: 'team', uid: 'of-a', generation: 1, resourceVersion },
@@ -38,7 +38,7 @@ function running(
   const writes: Write[] = []
   let plans = 0
   let version = 100
-  const written = (what: string, object: KubernetesObject) => {
+  const noteWrite = (what: string, object: KubernetesObject) => {
     const { uid = `of-${what}`, ...metadata } = object.metadata
     const managedFields = [{ manager: 'portico', operation: 'Apply', fieldsV1: {}, time: '2026-11-26T00:00:00Z' }]
     const live = { ...object, metadata: { ...metadata, uid, resourceVersion: String(++version), managedFields } }
@@ -47,11 +47,11 @@ function running(
     return structuredClone(live)
   }
   const api = {
-    apply: async (_: Resource, object: KubernetesObject) => written(object.kind, object),
+    apply: async (_: Resource, object: KubernetesObject) => noteWrite(object.kind, object),
     jsonPatch: async (_: Resource, __: string, ___: string, { operations }: { operations: { value: unknown }[] }) => {
       const status = operations.at(-1)?.value
       const object = parts.world.objects.get('MCPRemoteProxy', 'team', 'a') as KubernetesObject
-      return written('status', { ...object, status })
+      return noteWrite('status', { ...object, status })
     },
     request: async () => ({ metadata: { name: 'team' } }),
     create: async () => ({}),
@@ -75,7 +75,7 @@ function running(
       },
       namespaces: [],
       identity: 'test',
-      log: keptLog().log,
+      log: recordLog().log,
       readStatus: () => async () => ({}),
     },
     {
@@ -175,27 +175,27 @@ test('a change by others counts once the watch delivers it, even if an answer to
       Object.assign(write.object.metadata, change)
       if ('generation' in change) Object.assign(write.object, { spec })
     })
-    const told: string[] = []
+    const changes: string[] = []
     const { put } = kindStore({
       world: parts.world,
       kind: 'MCPRemoteProxy',
-      log: keptLog().log,
+      log: recordLog().log,
       isEcho: parts.reconciler.isEcho,
-      onChange: (dependency) => void told.push(dependency),
-      onObject: (type) => void told.push(type),
+      onChange: (dependency) => void changes.push(dependency),
+      onObject: (type) => void changes.push(type),
     })
     put(referring('first', '2'))
     await work()
-    told.length = 0
-    put(keptObject(structuredClone(of('status')[0] as KubernetesObject)))
+    changes.length = 0
+    put(trimObject(structuredClone(of('status')[0] as KubernetesObject)))
     const references = ['first', 'second'].map((name) => `<-MCPTelemetryConfig/team/${name}`)
-    const both = told.filter((dependency) => references.includes(dependency))
+    const both = changes.filter((dependency) => references.includes(dependency))
     assert.equal(
       both,
       what === 'another reference' ? references : what === 'a label' ? Array(2).fill(references[0]) : [],
       what,
     )
-    assert.is(told.includes('MODIFIED'), what !== 'nothing', what)
+    assert.is(changes.includes('MODIFIED'), what !== 'nothing', what)
   }
 })
 
@@ -224,7 +224,7 @@ test('a refused finalizer is reported and tried again, and the planned children 
   })
   assert.equal(await work(), { again: true })
   assert.is(of('Deployment').length, 1, 'it is served')
-  const { conditions } = given(of('status')[0]?.['status'], 'a status') as {
+  const { conditions } = unwrap(of('status')[0]?.['status'], 'a status') as {
     readonly conditions: readonly { type: string }[]
   }
   assert.match(

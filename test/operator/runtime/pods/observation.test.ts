@@ -17,13 +17,16 @@ const pod = (containerStatus: object, metadata: object = {}): Pod => ({
   status: { containerStatuses: [{ name: 'mcp', ...containerStatus }] },
 })
 
-const waiting = (reason: string, more: object = {}) => ({ state: { waiting: { reason, message: 'why' } }, ...more })
+const buildWaiting = (reason: string, more: object = {}) => ({
+  state: { waiting: { reason, message: 'why' } },
+  ...more,
+})
 
-const seenOf = (status: object, kind = 'Deployment') => observeWorkload({ ...deployment(status), kind }, [])
+const observe = (status: object, kind = 'Deployment') => observeWorkload({ ...deployment(status), kind }, [])
 
 test('the newest revision is rolled out when kubectl rollout status says so', () => {
   const whole = { replicas: 2, readyReplicas: 2, updatedReplicas: 2, availableReplicas: 2 }
-  assert.is(seenOf(whole).rollout, undefined)
+  assert.is(observe(whole).rollout, undefined)
   for (const [status, rollout] of [
     [{ ...whole, updatedReplicas: 1 }, '1 of 2 pods are of the newest revision'],
     // With surge the ready pods are the old ones.
@@ -31,18 +34,18 @@ test('the newest revision is rolled out when kubectl rollout status says so', ()
     [{ ...whole, replicas: 3 }, '1 pod of an earlier revision still to go'],
     [{ ...whole, readyReplicas: 2, availableReplicas: 1 }, '1 of 2 pods of the newest revision are available'],
   ] as const)
-    assert.is(seenOf(status).rollout, rollout)
+    assert.is(observe(status).rollout, rollout)
   const [before, after] = [{ currentRevision: 'a' }, { updateRevision: 'a' }]
-  assert.is(seenOf({ ...whole, ...before, ...after }, 'StatefulSet').rollout, undefined)
+  assert.is(observe({ ...whole, ...before, ...after }, 'StatefulSet').rollout, undefined)
   assert.is(
-    seenOf({ ...whole, ...before, updateRevision: 'b' }, 'StatefulSet').rollout,
+    observe({ ...whole, ...before, updateRevision: 'b' }, 'StatefulSet').rollout,
     'the newest revision is being rolled out',
   )
 })
 
 test('while pods are missing, the steps of a rollout are not reported', () => {
   const steps = [{ observedGeneration: 1 }, {}, { updatedReplicas: 2 }, { replicas: 2, updatedReplicas: 2 }]
-  assert.is(new Set(steps.map((status) => JSON.stringify(seenOf(status)))).size, 1)
+  assert.is(new Set(steps.map((status) => JSON.stringify(observe(status)))).size, 1)
 })
 
 test('pods that are ready count, of whatever revision: they serve', () => {
@@ -61,16 +64,16 @@ test('only the newest pods can block a rollout', () => {
   const annotations = (hash: string) => ({ annotations: { 'portico.dev/template-hash': hash } })
   const live = deployment({ readyReplicas: 2, updatedReplicas: 1 })
   const rolling = { ...live, spec: { ...live.spec, template: { metadata: annotations('new') } } }
-  const old = pod(waiting('CrashLoopBackOff'), annotations('old'))
+  const old = pod(buildWaiting('CrashLoopBackOff'), annotations('old'))
   assert.is(observeWorkload(rolling, [old]).reason, undefined)
-  const both = [old, pod(waiting('ImagePullBackOff'), { ...annotations('new'), name: 'it-mcp-1' })]
+  const both = [old, pod(buildWaiting('ImagePullBackOff'), { ...annotations('new'), name: 'it-mcp-1' })]
   assert.is(observeWorkload(rolling, both).reason, 'ImagePullBackOff')
 })
 
 test('a late rollout is reported if no other reason is known', () => {
   const conditions = [{ type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: 'late' }]
   assert.is(observeWorkload(deployment({ conditions }), []).reason, 'ProgressDeadlineExceeded')
-  assert.is(observeWorkload(deployment({ conditions }), [pod(waiting('ErrImagePull'))]).reason, 'ErrImagePull')
+  assert.is(observeWorkload(deployment({ conditions }), [pod(buildWaiting('ErrImagePull'))]).reason, 'ErrImagePull')
 })
 
 test('the default number of pods is one', () => {
@@ -84,33 +87,34 @@ test('scaled to zero there is nothing to wait for, whatever becomes of the pods 
 })
 
 test('a terminating pod does not count', () => {
-  const gone = pod(waiting('CrashLoopBackOff'), { deletionTimestamp: '2026-11-20T11:00:00Z' })
+  const gone = pod(buildWaiting('CrashLoopBackOff'), { deletionTimestamp: '2026-11-20T11:00:00Z' })
   assert.is(observeWorkload(deployment({}), [gone]).reason, undefined)
-  const { reason } = observeWorkload(deployment({}), [gone, pod(waiting('ImagePullBackOff'))])
+  const { reason } = observeWorkload(deployment({}), [gone, pod(buildWaiting('ImagePullBackOff'))])
   assert.is(reason, 'ImagePullBackOff')
 })
 
 for (const reason of ['CrashLoopBackOff', 'CreateContainerError', 'InvalidImageName', 'ErrImagePull'])
   test(`${reason} is reported, with the container`, () => {
-    const seen = observeWorkload(deployment({}), [pod(waiting(reason))])
+    const seen = observeWorkload(deployment({}), [pod(buildWaiting(reason))])
     assert.equal([seen.reason, seen.message], [reason, 'container mcp: why'])
   })
 
 test('a restarting container is reported with its last end', () => {
   const last = { terminated: { exitCode: 2, message: ' no such file\n' } }
-  const { message } = observeWorkload(deployment({}), [pod(waiting('CrashLoopBackOff', { lastState: last }))])
+  const { message } = observeWorkload(deployment({}), [pod(buildWaiting('CrashLoopBackOff', { lastState: last }))])
   assert.is(message, 'container mcp: why; it last ended with exit code 2: no such file')
 })
 
 test('a failed container is reported, and one that ended well is not', () => {
-  const ended = (exitCode: number) => observeWorkload(deployment({}), [pod({ state: { terminated: { exitCode } } })])
-  assert.equal([ended(1).reason, ended(1).message], ['Error', 'container mcp ended with exit code 1'])
-  assert.is(ended(0).reason, undefined)
+  const observeExit = (exitCode: number) =>
+    observeWorkload(deployment({}), [pod({ state: { terminated: { exitCode } } })])
+  assert.equal([observeExit(1).reason, observeExit(1).message], ['Error', 'container mcp ended with exit code 1'])
+  assert.is(observeExit(0).reason, undefined)
 })
 
 test('a starting pod is not a problem', () => {
   for (const reason of ['ContainerCreating', 'PodInitializing'])
-    assert.is(observeWorkload(deployment({}), [pod(waiting(reason))]).reason, undefined)
+    assert.is(observeWorkload(deployment({}), [pod(buildWaiting(reason))]).reason, undefined)
 })
 
 test('unschedulable pods and refused pods are reported', () => {
@@ -127,40 +131,40 @@ test('unschedulable pods and refused pods are reported', () => {
 
 test('a workload whose pods are ready has no problem, whatever another pod reports', () => {
   const ready = { readyReplicas: 2, updatedReplicas: 2 }
-  assert.is(observeWorkload(deployment(ready), [pod(waiting('ImagePullBackOff'))]).reason, undefined)
+  assert.is(observeWorkload(deployment(ready), [pod(buildWaiting('ImagePullBackOff'))]).reason, undefined)
 })
 
-const at = (second: number) => `2026-11-20T11:00:${String(second).padStart(2, '0')}Z`
+const timeAt = (second: number) => `2026-11-20T11:00:${String(second).padStart(2, '0')}Z`
 /** A pod that ended as a whole, in the kubelet's form; it stays until it is collected. */
-const failed = (second: number, reason: string, containerStatuses: readonly object[] = []): Pod => {
-  const metadata = { name: `failed-${second}`, creationTimestamp: at(second) }
+const buildFailedPod = (second: number, reason: string, containerStatuses: readonly object[] = []): Pod => {
+  const metadata = { name: `failed-${second}`, creationTimestamp: timeAt(second) }
   const status = { phase: 'Failed', reason, message: 'why', containerStatuses } as Pod['status'] & object
   return { apiVersion: 'v1', kind: 'Pod', metadata, status }
 }
 
 test('pods that ended as a whole are no trouble of those that take their place', () => {
-  const evicted = failed(1, 'Evicted', [{ name: 'mcp', state: { terminated: { exitCode: 137 } } }])
-  const running = pod({ state: { running: {} } }, { creationTimestamp: at(2) })
+  const evicted = buildFailedPod(1, 'Evicted', [{ name: 'mcp', state: { terminated: { exitCode: 137 } } }])
+  const running = pod({ state: { running: {} } }, { creationTimestamp: timeAt(2) })
   assert.is(observeWorkload(deployment({}), [evicted, running]).reason, undefined)
-  const restarted = pod(waiting('CrashLoopBackOff'), { creationTimestamp: at(2) })
+  const restarted = pod(buildWaiting('CrashLoopBackOff'), { creationTimestamp: timeAt(2) })
   assert.is(observeWorkload(deployment({}), [evicted, restarted]).reason, 'CrashLoopBackOff')
 })
 
 test('a kubelet’s error about earlier pods is reported for a pod that has not started', () => {
-  const next = pod({}, { creationTimestamp: at(9) })
-  const told = observeWorkload(deployment({}), [
-    failed(3, 'NodeAffinity'),
-    failed(8, 'UnexpectedAdmissionError'),
-    failed(5, 'OutOfcpu'),
+  const next = pod({}, { creationTimestamp: timeAt(9) })
+  const observation = observeWorkload(deployment({}), [
+    buildFailedPod(3, 'NodeAffinity'),
+    buildFailedPod(8, 'UnexpectedAdmissionError'),
+    buildFailedPod(5, 'OutOfcpu'),
     next,
   ])
-  assert.equal([told.reason, told.message], ['UnexpectedAdmissionError', 'pod failed-8 failed: why'])
+  assert.equal([observation.reason, observation.message], ['UnexpectedAdmissionError', 'pod failed-8 failed: why'])
   // Pods that failed long before are unrelated.
   const later = pod({}, { creationTimestamp: '2026-11-20T12:00:00Z' })
-  assert.is(observeWorkload(deployment({}), [failed(8, 'UnexpectedAdmissionError'), later]).reason, undefined)
+  assert.is(observeWorkload(deployment({}), [buildFailedPod(8, 'UnexpectedAdmissionError'), later]).reason, undefined)
   // The time at which it ended counts, not the time at which it was created.
   const transition = { type: 'Ready', status: 'False', lastTransitionTime: '2026-11-20T11:59:58Z' }
-  const old = failed(8, 'Evicted')
+  const old = buildFailedPod(8, 'Evicted')
   const conditions = [transition]
   assert.is(
     observeWorkload(deployment({}), [{ ...old, status: { ...old.status, conditions } }, later]).reason,

@@ -65,15 +65,15 @@ for (const [way, read] of [
 ] as const) {
   test(`a pod that answers without end is given up ${way}`, async () => {
     let sent = 0
-    const endless: RequestListener = (_, response) => {
+    const sendEndlessly: RequestListener = (_, response) => {
       const piece = Buffer.alloc(64 * 1024, 0x20)
-      const more = () => {
+      const writeMore = () => {
         while (!response.destroyed && response.write(piece)) sent += piece.length
       }
-      response.on('drain', more)
-      more()
+      response.on('drain', writeMore)
+      writeMore()
     }
-    const refused = await askWith(endless, read).then(
+    const refused = await askWith(sendEndlessly, read).then(
       () => assert.unreachable() as never,
       (error: Error) => error,
     )

@@ -35,25 +35,25 @@ test('the worst report on a catalog gate counts, without times', () => {
       members: members.map((member) => ({ name: 'm', reason: null, detail: null, deprecated: false, ...member })),
     },
   })
-  const told = (...pods: object[]) => problemsIn(pods).gate
-  assert.equal(told(gate({}, {})), { reason: 'AllApproved', message: '' })
-  assert.equal(told(gate({}, { deprecated: true })), { reason: 'AllApproved', message: 'deprecated: "m"' })
+  const findGate = (...pods: object[]) => problemsIn(pods).gate
+  assert.equal(findGate(gate({}, {})), { reason: 'AllApproved', message: '' })
+  assert.equal(findGate(gate({}, { deprecated: true })), { reason: 'AllApproved', message: 'deprecated: "m"' })
   const withheld = gate({}, { reason: 'LocationMismatch' })
-  assert.equal(told(gate({}, {}), withheld), {
+  assert.equal(findGate(gate({}, {}), withheld), {
     reason: 'MembersWithheld',
     message: '1 not approved: "m": LocationMismatch',
   })
-  const away = gate({ state: 'unavailable', problem: 'it answers 403 (forbidden_role)' }, {})
-  assert.equal(told(withheld, away), {
+  const unreachable = gate({ state: 'unavailable', problem: 'it answers 403 (forbidden_role)' }, {})
+  assert.equal(findGate(withheld, unreachable), {
     reason: 'CatalogUnavailable',
     message: 'registry house: it answers 403 (forbidden_role)',
   })
   const stale = gate({ state: 'stale' }, {})
-  assert.is(told(stale, away, withheld)?.reason, 'CatalogStale')
-  assert.is(told(gate({ state: 'waiting' }, {})), undefined)
+  assert.is(findGate(stale, unreachable, withheld)?.reason, 'CatalogStale')
+  assert.is(findGate(gate({ state: 'waiting' }, {})), undefined)
   const odd = { problems: [], catalogGate: { mode: 'enforce', registries: 'x', members: [] } }
-  assert.is(told(odd), undefined)
-  assert.equal(told({ ...withheld, catalogGate: { ...withheld.catalogGate, mode: 'report' } })?.reason, 'Reported')
+  assert.is(findGate(odd), undefined)
+  assert.equal(findGate({ ...withheld, catalogGate: { ...withheld.catalogGate, mode: 'report' } })?.reason, 'Reported')
 })
 
 test('definitions of backends are read with the names that the pod’s problem gives, and the worst pod counts', () => {
@@ -89,26 +89,28 @@ test('definitions of backends are read with the names that the pod’s problem g
 
 test('a change is reported once: when it begins, when it ends, and when the workload is no longer polled', () => {
   const known: PodReports = new Map()
-  const told: string[] = []
-  const reader = reportReader('MCPServer', known, (kind, namespace, name) => told.push(`${kind} ${namespace}/${name}`))
+  const changed: string[] = []
+  const reader = reportReader('MCPServer', known, (kind, namespace, name) =>
+    changed.push(`${kind} ${namespace}/${name}`),
+  )
   const take = (...answers: readonly ReportedStatus[]) => reader.take('default', 'it', answers)
   assert.is(take(), undefined)
   assert.is(known.size, 0)
   for (let index = 0; index < 3; index++) assert.is(take({ problems: [] }), 'complete')
   assert.equal([...known], [['MCPServer/default/it', { reported: true }]])
-  assert.equal(told.splice(0), ['MCPServer default/it'])
+  assert.equal(changed.splice(0), ['MCPServer default/it'])
   for (let index = 0; index < 3; index++) take({ problems: [full] }, {})
-  assert.equal(told, ['MCPServer default/it'])
+  assert.equal(changed, ['MCPServer default/it'])
   assert.equal([...known], [['MCPServer/default/it', { auditLog: [full.message], reported: true }]])
   // If no pod answers, the earlier result stays.
   take()
-  assert.is(told.length, 1)
+  assert.is(changed.length, 1)
   take({ problems: [] }, {})
-  assert.equal([[...known.values()], told.length], [[{ reported: true }], 2])
+  assert.equal([[...known.values()], changed.length], [[{ reported: true }], 2])
   take({ problems: [full] })
   reader.forget('default', 'it')
   reader.forget('default', 'it')
-  assert.equal([known.size, told.length], [0, 4])
+  assert.equal([known.size, changed.length], [0, 4])
 })
 
 test('all workloads are polled, proxies without an audit log less often', () => {
@@ -132,7 +134,7 @@ for (const [kind, spec] of Object.entries({
   MCPRegistry: '{configYAML: "sources: []\\nregistries: []\\nauth: {mode: anonymous}"}',
 }))
   test(`an audit log of a ${kind} that can't be written is a condition and an event, and the workload is ready`, () => {
-    const planOf = (auditLog: string) =>
+    const buildPlan = (auditLog: string) =>
       plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -145,7 +147,7 @@ kind: Observation
 metadata: {name: it}
 observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
 `).get(`${kind}/it`)
-    const plan = planOf(`, auditLog: ["${full.message}", "it is slow"]`)
+    const plan = buildPlan(`, auditLog: ["${full.message}", "it is slow"]`)
     const text = `calls are served, but their audit lines may be lost: ${full.message}; it is slow`
     assert.is(condition(plan, 'AuditLogUnavailable'), `True AuditLogNotWritten: ${text}`)
     assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
@@ -153,11 +155,11 @@ observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
       plan?.events.filter(({ reason }) => reason === 'AuditLogNotWritten'),
       [{ type: 'Warning', reason: 'AuditLogNotWritten', message: text }],
     )
-    assert.is(condition(planOf(''), 'AuditLogUnavailable'), undefined)
+    assert.is(condition(buildPlan(''), 'AuditLogUnavailable'), undefined)
   })
 
 test('a condition reports trusted issuers with unreachable keys or another name until that is fixed', () => {
-  const planOf = (observation: string, issuer = 'https://login.example', more = '') =>
+  const buildPlan = (observation: string, issuer = 'https://login.example', more = '') =>
     plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -183,23 +185,32 @@ kind: Observation
 metadata: {name: it}
 observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1, reported: true${observation}}
 `).get('VirtualMCPServer/it')
-  const told = (...of: Parameters<typeof planOf>) => condition(planOf(...of), 'TrustedIssuersReady')
-  assert.is(told(''), 'True IssuersReady')
-  assert.is(told(', issuerKeys: ["https://login.example: away"]'), 'False KeysUnreachable: https://login.example: away')
-  assert.is(told(', issuerNames: ["https://login.example: x"]'), 'False IssuerNameMismatch: https://login.example: x')
+  const readCondition = (...of: Parameters<typeof buildPlan>) => condition(buildPlan(...of), 'TrustedIssuersReady')
+  assert.is(readCondition(''), 'True IssuersReady')
+  assert.is(
+    readCondition(', issuerKeys: ["https://login.example: away"]'),
+    'False KeysUnreachable: https://login.example: away',
+  )
+  assert.is(
+    readCondition(', issuerNames: ["https://login.example: x"]'),
+    'False IssuerNameMismatch: https://login.example: x',
+  )
   for (const shared of ['https://accounts.google.com', 'https://login.microsoftonline.com/common/v2.0']) {
-    assert.is(told('', shared), `False MultiTenantIssuer: ${shared} issues for many organizations: set tenants`)
-    assert.is(told('', shared, ', tenants: {claim: hd, allowed: [corp.example]}'), 'True IssuersReady')
+    assert.is(
+      readCondition('', shared),
+      `False MultiTenantIssuer: ${shared} issues for many organizations: set tenants`,
+    )
+    assert.is(readCondition('', shared, ', tenants: {claim: hd, allowed: [corp.example]}'), 'True IssuersReady')
   }
-  assert.is(condition(planOf(', issuerKeys: [x]'), 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
+  assert.is(condition(buildPlan(', issuerKeys: [x]'), 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
   const codes = ['KeysUnreachable', 'IssuerNameMismatch'].map((code) => problem(code, 'x'))
   assert.equal(problemsIn([{ problems: codes }]), { issuerKeys: ['x'], issuerNames: ['x'] })
 })
 
 test('reports to one operator stay valid for the next until pods report again', () => {
-  const told = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid']
+  const types = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid']
   const since = '2026-01-01T00:00:00Z'
-  const before = told.map((type) => ({
+  const before = types.map((type) => ({
     type,
     status: 'True',
     reason: 'X',
@@ -211,7 +222,7 @@ test('reports to one operator stay valid for the next until pods report again', 
     ['MCPServer', '{image: x, transport: streamable-http}'],
     ['VirtualMCPServer', '{groupRef: {name: tools}, incomingAuth: {type: anonymous}}'],
   ]) {
-    const kept = (observation: string) => {
+    const conditionsAfter = (observation: string) => {
       const plan = plansOfText(`
 kind: MCPGroup
 metadata: {name: tools}
@@ -225,10 +236,10 @@ kind: Observation
 metadata: {name: it}
 observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${observation}}
 `).get(`${kind}/it`)
-      return plan?.status.conditions.filter(({ type }) => told.includes(type))
+      return plan?.status.conditions.filter(({ type }) => types.includes(type))
     }
-    assert.equal(kept(''), before, kind)
-    assert.equal(kept(', reported: true'), [], kind)
+    assert.equal(conditionsAfter(''), before, kind)
+    assert.equal(conditionsAfter(', reported: true'), [], kind)
   }
 })
 

@@ -6,7 +6,7 @@ import { eventually } from '../../../cluster/support/operator-process.ts'
 
 const NEVER = 60_000
 
-function started(times: { quiet: number; longest: number }) {
+function startDebounce(times: { quiet: number; longest: number }) {
   const released: string[] = []
   return { released, debounce: new Debounce((key) => released.push(key), times) }
 }
@@ -16,16 +16,16 @@ test('keys are released together once no object has come for a while', async () 
   let last = 0
   const released: [key: string, after: number][] = []
   const debounce = new Debounce((key) => released.push([key, performance.now() - last]), { quiet, longest: NEVER })
-  const arrive = () => {
+  const addEvent = () => {
     last = performance.now()
     debounce.arrived()
   }
-  arrive()
+  addEvent()
   debounce.hold('a')
   debounce.hold('b')
   for (let count = 0; count < 10; count++) {
     await delay(20)
-    arrive()
+    addEvent()
   }
   await eventually(() => released.length === 2, 'they are let go')
   assert.equal(
@@ -36,13 +36,13 @@ test('keys are released together once no object has come for a while', async () 
 })
 
 test('a key is released at once if no object has come', async () => {
-  const { debounce, released } = started({ quiet: NEVER, longest: NEVER })
+  const { debounce, released } = startDebounce({ quiet: NEVER, longest: NEVER })
   debounce.hold('a')
   await eventually(() => released.length === 1, 'it is let go')
 })
 
-test('no key waits longer than the longest time, however many objects come, nor by being held again', async () => {
-  const { debounce, released } = started({ quiet: NEVER, longest: 200 })
+test('no key waits longer than the longest time, however many objects come, and also if it is held again', async () => {
+  const { debounce, released } = startDebounce({ quiet: NEVER, longest: 200 })
   debounce.arrived()
   debounce.hold('a')
   await eventually(() => {
@@ -55,7 +55,7 @@ test('no key waits longer than the longest time, however many objects come, nor 
 })
 
 test('a closed debounce releases nothing', async () => {
-  const { debounce, released } = started({ quiet: 20, longest: 20 })
+  const { debounce, released } = startDebounce({ quiet: 20, longest: 20 })
   debounce.arrived()
   debounce.hold('a')
   debounce.close()

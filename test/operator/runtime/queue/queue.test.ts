@@ -46,7 +46,7 @@ test('additions of a key before its worker reads again are settled', async () =>
   queue.seen('a')
   queue.add('a')
   queue.done('a')
-  assert.is(queue.depth, 1, 'what comes after it is due')
+  assert.is(queue.depth, 1, 'the next one is due')
 })
 
 test('a worker that reads only own children settles only own additions', async () => {

@@ -12,8 +12,8 @@ function statusWith(reason: ChildProblem['reason'], phase: string, ready: 'True'
   const conditions = [condition('Ready', ready), ...(ready === 'False' ? [condition('Reconciling', 'True')] : [])]
   const plan = { status: { conditions, observedGeneration: 2, phase, message: 'm' } } as unknown as Plan
   const status = withProblems({ ...object, kind } as KubernetesObject, plan, [{ reason, message: 'why', waits: false }])
-  const told = Object.fromEntries(status.conditions.map(({ type, status }) => [type, status]))
-  return { ...told, phase: status['phase'], message: status['message'] }
+  const statuses = Object.fromEntries(status.conditions.map(({ type, status }) => [type, status]))
+  return { ...statuses, phase: status['phase'], message: status['message'] }
 }
 
 for (const [phase, ready] of [

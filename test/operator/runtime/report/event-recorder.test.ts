@@ -3,13 +3,13 @@ import * as assert from 'uvu/assert'
 import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
 import { startConditions } from '../../../../operator/reconcile/outcome/plan.ts'
 import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 test('an event has no query and no password of a URL, even if it is cut', async () => {
   const written: { note: string }[] = []
   const create = async (_resource: unknown, _namespace: string, body: { note: string }) => void written.push(body)
   const api = { create } as unknown as ApiServer
-  const recorder = new EventRecorder(api, 'portico.example/operator', 'i', keptLog().log)
+  const recorder = new EventRecorder(api, 'portico.example/operator', 'i', recordLog().log)
   const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', uid: 'u' } }
   const key = 's3cr3t-in-a-query'
   const message = `${'x'.repeat(990)} https://user:${key}@host/mcp?key=${key} is away`
@@ -24,7 +24,12 @@ test('each event of an object with the longest possible name gets its own name',
   const written: { metadata: { name: string }; regarding: { name: string } }[] = []
   const create = async (_resource: unknown, _namespace: string, body: (typeof written)[number]) =>
     void written.push(body)
-  const recorder = new EventRecorder({ create } as unknown as ApiServer, 'portico.example/operator', 'i', keptLog().log)
+  const recorder = new EventRecorder(
+    { create } as unknown as ApiServer,
+    'portico.example/operator',
+    'i',
+    recordLog().log,
+  )
   for (const name of ['a'.repeat(253), `${'a'.repeat(218)}.-${'b'.repeat(33)}`, 'short'])
     for (const reason of ['One', 'Two']) {
       const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name, uid: 'u' } }
@@ -45,7 +50,12 @@ const OPAQUE = 'canary-of-a-header-0123456789'
 test('neither events nor conditions tell a credential', async () => {
   const written: { note: string }[] = []
   const create = async (_resource: unknown, _namespace: string, body: { note: string }) => void written.push(body)
-  const recorder = new EventRecorder({ create } as unknown as ApiServer, 'portico.example/operator', 'i', keptLog().log)
+  const recorder = new EventRecorder(
+    { create } as unknown as ApiServer,
+    'portico.example/operator',
+    'i',
+    recordLog().log,
+  )
   const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', uid: 'u' } }
   const message = `the provider answers {"error":"no ${TOKEN}"} to authorization: Bearer ${OPAQUE}`
   await recorder.record(object as never, { type: 'Warning', reason: 'Away', message })

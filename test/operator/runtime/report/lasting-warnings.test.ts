@@ -4,7 +4,7 @@ import type { KubernetesObject } from '../../../../operator/model/view.ts'
 import { LastingWarnings } from '../../../../operator/runtime/report/event-recorder.ts'
 import { eventually } from '../../../support/eventually.ts'
 
-interface Told {
+interface ConditionText {
   readonly name: string
   readonly reason: string
   readonly message: string
@@ -13,18 +13,18 @@ interface Told {
 const warning = (reason: string, message = 'first') => ({ type: 'Warning' as const, reason, message })
 
 function object(name: string, ...conditions: readonly (readonly [string, string, string, string])[]): KubernetesObject {
-  const told = conditions.map(([type, status, reason, message]) => ({ type, status, reason, message }))
-  return { apiVersion: 'v1', kind: 'Thing', metadata: { name, uid: name }, status: { conditions: told } }
+  const objects = conditions.map(([type, status, reason, message]) => ({ type, status, reason, message }))
+  return { apiVersion: 'v1', kind: 'Thing', metadata: { name, uid: name }, status: { conditions: objects } }
 }
 
 /** Returns the events that are written before the last, lasting warning is. */
-async function writtenOf(
+async function listWritten(
   now: readonly KubernetesObject[],
   tell: (warnings: LastingWarnings) => void,
-): Promise<readonly Told[]> {
+): Promise<readonly ConditionText[]> {
   const last = object('last', ['Ready', 'False', 'Last', ''])
   const there = new Map([...now, last].map((one) => [one.metadata.uid, one]))
-  const written: Told[] = []
+  const written: ConditionText[] = []
   const warnings = new LastingWarnings({
     current: ({ metadata }) => there.get(metadata.uid),
     write: ({ metadata }, { reason, message }) => void written.push({ name: metadata.name, reason, message }),
@@ -39,7 +39,7 @@ async function writtenOf(
 
 test('a problem that has healed or gone meanwhile gets no event', async () => {
   const healed = object('healed', ['Ready', 'True', 'Ready', ''], ['Missing', 'False', 'AllFound', ''])
-  const written = await writtenOf([healed], (warnings) => {
+  const written = await listWritten([healed], (warnings) => {
     warnings.tell(object('healed'), warning('Missing'))
     warnings.tell(object('gone'), warning('Missing'))
   })
@@ -48,7 +48,7 @@ test('a problem that has healed or gone meanwhile gets no event', async () => {
 
 test('a lasting problem gets one event for each reason, with the latest message of its condition', async () => {
   const lasting = object('lasting', ['Ready', 'False', 'Missing', 'one of two'], ['Blocked', 'True', 'InUse', 'by a'])
-  const written = await writtenOf([lasting], (warnings) => {
+  const written = await listWritten([lasting], (warnings) => {
     warnings.tell(object('lasting'), warning('Missing', 'two'))
     warnings.tell(object('lasting'), warning('Blocked', 'by a and b'))
     warnings.tell(object('lasting'), warning('Missing', 'again'))

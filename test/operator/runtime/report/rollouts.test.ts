@@ -58,7 +58,7 @@ interface Case {
  * Returns the counted causes, both for a current child that somebody may have edited and for one that nobody can have
  * edited.
  */
-function causesOf(change: Case): readonly string[] {
+function listCauses(change: Case): readonly string[] {
   const causes = causesWhere(change, true)
   if (change.before.hash === undefined) assert.equal(causesWhere(change, false), causes)
   return causes
@@ -93,21 +93,21 @@ const cases: Readonly<Record<string, Case>> = {
 }
 for (const [cause, change] of Object.entries(cases)) {
   test(`a rollout is counted once, by its cause: ${cause}`, () => {
-    assert.equal(causesOf(change), [`MCPServer ${cause}`])
+    assert.equal(listCauses(change), [`MCPServer ${cause}`])
   })
 }
 
 test('a difference from the rendering of an earlier process counts under operator', () => {
-  assert.equal(causesOf({ before: {}, after: { mounts: 2 }, isKnown: false }), ['MCPServer operator'])
+  assert.equal(listCauses({ before: {}, after: { mounts: 2 }, isKnown: false }), ['MCPServer operator'])
 })
 
 test('a new image of a server wins over causes that change with it', () => {
   const change = { before: { proxy: 'portico:1', secret: 'a' }, after: { image: 'server:2', secret: 'b' }, observed: 1 }
-  assert.equal(causesOf(change), ['MCPServer image'])
+  assert.equal(listCauses(change), ['MCPServer image'])
 })
 
 test('a write that leaves the pod template unchanged is no rollout', () => {
-  assert.equal(causesOf({ before: { mounts: 2 }, after: {}, written: { mounts: 2 } }), [])
+  assert.equal(listCauses({ before: { mounts: 2 }, after: {}, written: { mounts: 2 } }), [])
 })
 
 test('every series exists before anything is counted', () => {

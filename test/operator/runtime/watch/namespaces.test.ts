@@ -8,14 +8,14 @@ import { work } from '../../../../operator/runtime/loop/reconciler.ts'
 import { KeyedQueue } from '../../../../operator/runtime/queue/queue.ts'
 import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
 import { NamespaceGoingError, Namespaces } from '../../../../operator/runtime/watch/namespaces.ts'
-import { keptLog } from '../../../support/kept-log.ts'
+import { recordLog } from '../../../support/kept-log.ts'
 
 const forbidden = 'unable to create new content in namespace team because it is being terminated'
 const refusals = {
   'one that goes': new ApiError(403, 'Forbidden', `deployments.apps "a" is forbidden: ${forbidden}`),
   'one that is gone': new ApiError(404, 'NotFound', 'namespaces "team" not found'),
 }
-const fails = (error: Error) => async () => {
+const failWith = (error: Error) => async () => {
   throw error
 }
 const namespace = (more: object = {}) => ({ kind: 'Namespace', metadata: { name: 'team', ...more } })
@@ -23,54 +23,58 @@ const namespace = (more: object = {}) => ({ kind: 'Namespace', metadata: { name:
 test('a namespace under deletion or gone is going; one that stays, or that may not be read, is not', async () => {
   const isGoing = (request: () => Promise<unknown>) => new Namespaces({ request } as never).isGoing('team')
   assert.is(await isGoing(async () => namespace({ deletionTimestamp: '2026-11-20T12:00:00Z' })), true)
-  assert.is(await isGoing(fails(refusals['one that is gone'])), true)
+  assert.is(await isGoing(failWith(refusals['one that is gone'])), true)
   assert.is(await isGoing(async () => namespace()), false)
-  assert.is(await isGoing(fails(new ApiError(403, 'Forbidden', 'namespaces "team" is forbidden'))), false)
+  assert.is(await isGoing(failWith(new ApiError(403, 'Forbidden', 'namespaces "team" is forbidden'))), false)
 })
 
 test('concurrent questions cost one request', async () => {
-  let asked = 0
+  let requests = 0
   const request = async () => {
-    asked++
+    requests++
     return namespace({ deletionTimestamp: '2026-11-20T12:00:00Z' })
   }
   const namespaces = new Namespaces({ request } as never)
   const answers = await Promise.all(Array.from({ length: 50 }, () => namespaces.assertStays('team').catch(String)))
-  assert.is(asked, 1)
+  assert.is(requests, 1)
   assert.ok(answers.every((answer) => String(answer).includes('namespace team is being deleted')))
 })
 
 test('a namespace that a watch shows costs no request; any other does', async () => {
-  const asked: string[] = []
+  const paths: string[] = []
   const request = async (_: string, path: string) => {
-    asked.push(path)
+    paths.push(path)
     throw refusals['one that is gone']
   }
   const namespaces = new Namespaces({ request } as never)
-  const of = (name: string, more: object = {}) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...more } })
+  const buildNamespace = (name: string, more: object = {}) => ({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name, ...more },
+  })
   const goes = { deletionTimestamp: '2026-11-20T12:00:00Z' }
   const { store } = namespaces
-  const known = () => Promise.all(['team', 'other'].map((name) => namespaces.isGoing(name)))
-  store.replace([of('team'), of('other', goes)], '1')
-  assert.equal(await known(), [false, true])
-  store.put(of('team', goes))
-  assert.equal(await known(), [true, true])
-  assert.equal(asked, [])
+  const areGoing = () => Promise.all(['team', 'other'].map((name) => namespaces.isGoing(name)))
+  store.replace([buildNamespace('team'), buildNamespace('other', goes)], '1')
+  assert.equal(await areGoing(), [false, true])
+  store.put(buildNamespace('team', goes))
+  assert.equal(await areGoing(), [true, true])
+  assert.equal(paths, [])
 
-  store.remove(of('team', goes))
-  assert.equal(await known(), [true, true])
-  assert.equal(asked, ['/api/v1/namespaces/team'], 'one that was deleted may be there again, or gone')
-  store.put(of('team'))
-  assert.is(await namespaces.isGoing('team'), false, 'one that is made anew is no longer what was asked for')
-  store.replace([of('team')], '2')
-  assert.equal(await known(), [false, true])
-  assert.equal(asked.slice(1), ['/api/v1/namespaces/other'], 'what a list no longer has is unknown')
+  store.remove(buildNamespace('team', goes))
+  assert.equal(await areGoing(), [true, true])
+  assert.equal(paths, ['/api/v1/namespaces/team'], 'one that was deleted may be there again, or gone')
+  store.put(buildNamespace('team'))
+  assert.is(await namespaces.isGoing('team'), false, 'a recreated namespace is another object')
+  store.replace([buildNamespace('team')], '2')
+  assert.equal(await areGoing(), [false, true])
+  assert.equal(paths.slice(1), ['/api/v1/namespaces/other'], 'a namespace that is missing in the list is unknown')
 })
 
 for (const [what, error] of Object.entries(refusals)) {
   test(`a child in ${what} is not reported as refused`, async () => {
     // The read came first, the deletion after it.
-    const api = { request: async () => namespace(), apply: fails(error) } as unknown as ApiServer
+    const api = { request: async () => namespace(), apply: failWith(error) } as unknown as ApiServer
     const writer = new ChildWriter({
       api,
       children: new ChildCache(() => undefined),
@@ -86,8 +90,8 @@ for (const [what, error] of Object.entries(refusals)) {
   })
 
   test(`an event in ${what} is not logged`, async () => {
-    const log = keptLog()
-    const recorder = new EventRecorder({ create: fails(error) } as never, 'portico.dev/operator', 'i', log.log)
+    const log = recordLog()
+    const recorder = new EventRecorder({ create: failWith(error) } as never, 'portico.dev/operator', 'i', log.log)
     const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', namespace: 'team' } }
     await recorder.record(object, { type: 'Normal', reason: 'Ready', message: '' })
     assert.equal(log.lines, [])
@@ -95,8 +99,8 @@ for (const [what, error] of Object.entries(refusals)) {
 }
 
 test('errors of the API server or the network are logged without a stack, faults of ours with it', async () => {
-  const told = async (error: Error) => {
-    const log = keptLog()
+  const readLog = async (error: Error) => {
+    const log = recordLog()
     const queue = new KeyedQueue()
     queue.add('MCPGroup/team/a')
     const run = async () => {
@@ -113,11 +117,11 @@ test('errors of the API server or the network are logged without a stack, faults
     })
     return log.text()
   }
-  const refused = await told(new ApiError(500, 'InternalError', 'etcd is away'))
+  const refused = await readLog(new ApiError(500, 'InternalError', 'etcd is away'))
   assert.match(refused, 'etcd is away')
   assert.not.match(refused, /"stack"|\.ts:\d+/)
-  assert.not.match(await told(Object.assign(new Error('reset'), { code: 'ECONNRESET' })), '"stack"')
-  assert.match(await told(new TypeError('a fault')), /"stack"/)
+  assert.not.match(await readLog(Object.assign(new Error('reset'), { code: 'ECONNRESET' })), '"stack"')
+  assert.match(await readLog(new TypeError('a fault')), /"stack"/)
 })
 
 test.run()

@@ -112,7 +112,7 @@ test('objects of a resource that the API lacks are dropped once that lasts, and 
     await eventually('it fails', () => known.isAbsent && known.metrics.failures >= 2)
     assert.equal(contents, [1])
     Date.now = () => now() + 11_000
-    await eventually('it is believed', () => contents.length >= 2)
+    await eventually('it is accepted', () => contents.length >= 2)
     assert.is(contents[1], 0)
     unknown.start()
     await unknown.synced

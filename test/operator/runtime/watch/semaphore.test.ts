@@ -5,12 +5,12 @@ import { Semaphore } from '../../../../operator/runtime/watch/reflector.ts'
 
 test('no more than so many tasks run at once, the others in their order, whatever fails', async () => {
   const semaphore = new Semaphore(2)
-  const begun: number[] = []
+  const started: number[] = []
   let running = 0
   let most = 0
   const ended = Array.from({ length: 7 }, (_, number) =>
     semaphore.run(async () => {
-      begun.push(number)
+      started.push(number)
       most = Math.max(most, ++running)
       await turn()
       running--
@@ -23,7 +23,7 @@ test('no more than so many tasks run at once, the others in their order, whateve
     results.map((result) => (result.status === 'fulfilled' ? result.value : String(result.reason))),
     ['Error: task 0', 1, 2, 'Error: task 3', 4, 5, 'Error: task 6'],
   )
-  assert.equal(begun, [0, 1, 2, 3, 4, 5, 6])
+  assert.equal(started, [0, 1, 2, 3, 4, 5, 6])
   assert.is(most, 2)
 })
 

@@ -11,7 +11,7 @@ const request = (kind: string, name: string, fixed?: string, isUp = false) => ({
 })
 const gateway = (name: string, fixed?: string) => request('VirtualMCPServer', name, fixed)
 
-const listens = (ports: LocalPorts, ...requests: ReturnType<typeof request>[]) =>
+const assignPorts = (ports: LocalPorts, ...requests: ReturnType<typeof request>[]) =>
   requests.map(({ id }) => ports.of(id)?.listen)
 
 test('gateways count up from 4483, registries from 8080, around the ports that are fixed', async () => {
@@ -24,14 +24,14 @@ test('gateways count up from 4483, registries from 8080, around the ports that a
     request('MCPRegistry', 's', '8080'),
   ]
   await ports.assign(requests)
-  assert.equal(listens(ports, ...requests), [4483, 4485, 4484, 8081, 8080])
+  assert.equal(assignPorts(ports, ...requests), [4483, 4485, 4484, 8081, 8080])
 })
 
 test('a workload keeps its port when others come and go', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
   await ports.assign([gateway('b'), gateway('c')])
   await ports.assign([gateway('a'), gateway('c')])
-  assert.equal(listens(ports, gateway('a'), gateway('c')), [4483, 4484])
+  assert.equal(assignPorts(ports, gateway('a'), gateway('c')), [4483, 4484])
   assert.is(ports.of(gateway('b').id), undefined)
 })
 

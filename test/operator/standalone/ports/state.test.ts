@@ -27,7 +27,7 @@ const stale: readonly (readonly [title: string, lock: () => string])[] = [
 ]
 
 for (const [title, lock] of stale) {
-  test(`the lock of a run that was killed is taken over: ${title}`, () => {
+  test(`the lock of a killed run is reused: ${title}`, () => {
     using folder = temporaryFolder()
     writeFileSync(join(folder.path, 'run.lock'), lock())
     new StateDirectory(folder.path).release()

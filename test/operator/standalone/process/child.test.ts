@@ -39,7 +39,7 @@ test('a local command is ready when it answers, whatever it answers', async () =
     readyUrl: `http://127.0.0.1:${port}/mcp`,
   })
   assert.equal(child.state, { phase: 'starting' })
-  await eventually('ready', () => child.state.phase === 'ready')
+  await eventually('it is ready', () => child.state.phase === 'ready')
   assert.equal(lines, [`MCPServer default/x: on ${port}`])
   await child.stop()
   assert.is(await fetch(`http://127.0.0.1:${port}`).catch(() => 'gone'), 'gone')
@@ -66,7 +66,7 @@ test('a process that ends is a problem with its last lines, without secrets, and
   await eventually('a second start', () => readFileSync(count, 'utf8').split('\n').length > 2)
   assert.equal(new Set(lines), new Set(['MCPServer default/x: key [redacted] is bad']))
   writeFileSync(join(folder.path, 'good'), '')
-  await eventually('ready at last', () => child.state.phase === 'ready')
+  await eventually('it is ready', () => child.state.phase === 'ready')
   await child.stop()
   assert.match(logged.join('\n'), 'key [redacted] is bad')
   assert.not.match(logged.join('\n'), 'hunter2')
@@ -88,13 +88,13 @@ test('a stop takes the whole process group, one that ignores SIGTERM too', async
     env: { PORT: String(port), MARK: mark },
     readyUrl: `http://127.0.0.1:${port}/mcp`,
   })
-  await eventually('ready', () => child.state.phase === 'ready')
+  await eventually('it is ready', () => child.state.phase === 'ready')
   assert.ok(processesMarked(mark).length >= 4)
   await child.stop()
   await eventually('nothing is left', () => processesMarked(mark).length === 0)
 })
 
-test('our own process ends when its channel closes, and is asked for 200', async () => {
+test('our own process ends when its channel closes, and must answer 200', async () => {
   let status = 503
   const server = createServer((_, response) => response.writeHead(status).end())
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -109,7 +109,7 @@ test('our own process ends when its channel closes, and is asked for 200', async
   assert.equal(lines, ['MCPServer default/x: warn: careful'])
   assert.equal(child.state, { phase: 'starting' })
   status = 200
-  await eventually('ready', () => child.state.phase === 'ready')
+  await eventually('it is ready', () => child.state.phase === 'ready')
   await child.stop()
   server.close()
 })

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eachLine, lastWords, redactor, shortForm } from '../../../../operator/standalone/process/lines.ts'
 
-const forms: readonly (readonly [line: string, shown: string | undefined])[] = [
+const forms: readonly (readonly [line: string, expected: string | undefined])[] = [
   ['{"level":"info","msg":"serves"}', undefined],
   ['{"level":"warn","msg":"slow"}', 'warn: slow'],
   ['{"level":"error","msg":"failed","err":{"message":"ECONNREFUSED"}}', 'error: failed: ECONNREFUSED'],
@@ -18,9 +18,9 @@ const forms: readonly (readonly [line: string, shown: string | undefined])[] = [
   ['  ', undefined],
 ]
 
-for (const [line, shown] of forms) {
+for (const [line, expected] of forms) {
   test(`short form of ${line}`, () => {
-    assert.is(shortForm(line), shown)
+    assert.is(shortForm(line), expected)
   })
 }
 
@@ -47,7 +47,7 @@ const pythonEnds = `Traceback (most recent call last):
     import nothing
 ModuleNotFoundError: No module named 'nothing'`
 
-const words: readonly (readonly [what: string, lines: string, said: string])[] = [
+const words: readonly (readonly [what: string, lines: string, expected: string])[] = [
   ['Node', nodeEnds, "Error: Cannot find module '/x/nowhere.js'"],
   ['Python', pythonEnds, "ModuleNotFoundError: No module named 'nothing'"],
   ['Go', 'panic: it is over\n\ngoroutine 1 [running]:\nmain.main()', 'panic: it is over'],
@@ -59,9 +59,9 @@ const words: readonly (readonly [what: string, lines: string, said: string])[] =
   ],
 ]
 
-for (const [what, lines, said] of words) {
+for (const [what, lines, expected] of words) {
   test(`the last output of ${what} is reduced to the reason`, () => {
-    assert.is(lastWords(lines.split('\n')), said)
+    assert.is(lastWords(lines.split('\n')), expected)
   })
 }
 

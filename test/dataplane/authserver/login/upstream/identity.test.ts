@@ -9,7 +9,7 @@ import {
   standardAnswer,
 } from '../../../../../dataplane/authserver/login/upstream/token-answer.ts'
 
-const jwtOf = (payload: unknown) => `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`
+const buildJwt = (payload: unknown) => `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`
 
 test('a path finds own members of the document alone', () => {
   const document = JSON.parse('{"a":{"b":{"c":1}},"a.b":2,"list":[{"x":3}],"own":{"__proto__":{"y":4}}}')
@@ -33,7 +33,7 @@ test('a path finds own members of the document alone', () => {
 })
 
 test('a path continues into the payload of a JWT if allowed, and into no other text', () => {
-  const document = { id_token: jwtOf({ sub: 'u', inner: jwtOf({ sub: 'v' }) }), text: 'a.b', four: 'a.b.c.d' }
+  const document = { id_token: buildJwt({ sub: 'u', inner: buildJwt({ sub: 'v' }) }), text: 'a.b', four: 'a.b.c.d' }
   assert.is(valueAt(document, 'id_token.sub'), undefined)
   assert.is(valueAt(document, 'id_token.sub', jwtPayload), 'u')
   assert.is(valueAt(document, 'id_token.inner.sub', jwtPayload), 'v')

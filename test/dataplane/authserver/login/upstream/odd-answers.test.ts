@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { oidcUpstream } from '../../../../../dataplane/authserver/login/upstream/oidc-upstream.ts'
 import { ProviderFault } from '../../../../../dataplane/authserver/login/upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied } from '../../../../../dataplane/authserver/login/upstream/upstream.ts'
-import { sampleOf, type Variant, variantsOf } from '../../../../support/gateway/wrong-values.ts'
+import { buildVariants, takeSample, type Variant } from '../../../../support/gateway/wrong-values.ts'
 
 const REDIRECT = 'http://127.0.0.1:1/oauth/callback'
 const CHECKS = { state: 'the-state', nonce: 'the-nonce', verifier: 'v'.repeat(43) }
@@ -46,9 +46,9 @@ const tokens = async (claims: object = {}) => ({
   id_token: await idToken({ name: 'Some Person', email: 'person@example.com', ...claims }),
 })
 
-async function answerOf(path: string): Promise<string> {
-  const said = odd[path]
-  if (said !== undefined) return said
+async function buildAnswer(path: string): Promise<string> {
+  const answer = odd[path]
+  if (answer !== undefined) return answer
   if (path === '/token') return JSON.stringify(await tokens())
   if (path === '/jwks') return JSON.stringify({ keys: [jwk] })
   return JSON.stringify(path === '/me' ? userInfo : metadata())
@@ -56,7 +56,7 @@ async function answerOf(path: string): Promise<string> {
 
 test.before(async () => {
   server = createServer((req, res) => {
-    answerOf(req.url ?? '').then(
+    buildAnswer(req.url ?? '').then(
       (text) => res.writeHead(200, { 'content-type': 'application/json' }).end(text),
       () => res.destroy(),
     )
@@ -86,19 +86,19 @@ async function outcome(upstream: Upstream, what: string): Promise<string> {
   const callback = new URLSearchParams({ code: 'c', state: CHECKS.state })
   try {
     await upstream.authorizationUrl(CHECKS)
-    const { tokens: given, name, email } = await upstream.exchange(callback, CHECKS)
-    assert.ok(given.subject !== '' && given.subject.length <= 256, what)
-    assert.match(given.accessToken, /^[!-~]+$/, what)
-    for (const value of [name, email, given.refreshToken, given.idToken]) assert.ok(isTextOrAbsent(value), what)
-    assert.ok(given.expiresAt === undefined || given.expiresAt > Date.now(), what)
-    assert.ok(given.scopes === undefined || given.scopes.every((scope) => typeof scope === 'string'), what)
+    const { tokens: received, name, email } = await upstream.exchange(callback, CHECKS)
+    assert.ok(received.subject !== '' && received.subject.length <= 256, what)
+    assert.match(received.accessToken, /^[!-~]+$/, what)
+    for (const value of [name, email, received.refreshToken, received.idToken]) assert.ok(isTextOrAbsent(value), what)
+    assert.ok(received.expiresAt === undefined || received.expiresAt > Date.now(), what)
+    assert.ok(received.scopes === undefined || received.scopes.every((scope) => typeof scope === 'string'), what)
     return 'a login'
   } catch (error) {
-    return told(error, what)
+    return readMessage(error, what)
   }
 }
 
-function told(error: unknown, what: string): string {
+function readMessage(error: unknown, what: string): string {
   if ((error as Error).name === 'Assertion') throw error
   assert.instance(error, Error, what)
   const { message } = error as Error
@@ -106,7 +106,11 @@ function told(error: unknown, what: string): string {
   return error instanceof UpstreamDenied ? 'denied' : 'an error'
 }
 
-async function judged(path: string, variants: readonly Variant[], isKept: boolean): Promise<Record<string, number>> {
+async function tryVariants(
+  path: string,
+  variants: readonly Variant[],
+  isKept: boolean,
+): Promise<Record<string, number>> {
   const outcomes: Record<string, number> = {}
   let upstream = open()
   for (const { text, what } of variants) {
@@ -126,7 +130,7 @@ async function judged(path: string, variants: readonly Variant[], isKept: boolea
 }
 
 test('metadata', async () => {
-  const outcomes = await judged('/.well-known/openid-configuration', sampleOf(variantsOf(metadata())), false)
+  const outcomes = await tryVariants('/.well-known/openid-configuration', takeSample(buildVariants(metadata())), false)
   assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
 })
 
@@ -160,28 +164,28 @@ test('an issuer with a trailing slash: if that makes a difference, the error sho
 })
 
 test('keys', async () => {
-  const outcomes = await judged('/jwks', sampleOf(variantsOf({ keys: [jwk] })), false)
+  const outcomes = await tryVariants('/jwks', takeSample(buildVariants({ keys: [jwk] })), false)
   assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
 })
 
 test('tokens', async () => {
-  const outcomes = await judged('/token', variantsOf(await tokens()), true)
+  const outcomes = await tryVariants('/token', buildVariants(await tokens()), true)
   assert.ok((outcomes['an error'] ?? 0) > 20 && (outcomes['a login'] ?? 0) > 10, JSON.stringify(outcomes))
 })
 
 test('who the user is', async () => {
-  const outcomes = await judged('/me', variantsOf(userInfo), true)
+  const outcomes = await tryVariants('/me', buildVariants(userInfo), true)
   assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 40, JSON.stringify(outcomes))
 })
 
 test('claims of the ID token', async () => {
   const good = JSON.parse(Buffer.from((await idToken({})).split('.')[1] ?? '', 'base64url').toString()) as object
   const variants: Variant[] = []
-  for (const { text, what } of sampleOf(variantsOf({ ...good, name: 'Some Person', email: 'x@example.com' }))) {
+  for (const { text, what } of takeSample(buildVariants({ ...good, name: 'Some Person', email: 'x@example.com' }))) {
     let claims: object
     try {
       claims = JSON.parse(text) as object
-      variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token: await signed(claims) }) })
+      variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token: await signClaims(claims) }) })
     } catch {
       // A signer would refuse these claims, so they are sent unchanged under another signature.
       const parts = (await idToken({})).split('.')
@@ -189,7 +193,7 @@ test('claims of the ID token', async () => {
       variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token }) })
     }
   }
-  const outcomes = await judged('/token', variants, true)
+  const outcomes = await tryVariants('/token', variants, true)
   assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 5, JSON.stringify(outcomes))
 })
 
@@ -199,7 +203,7 @@ test('invalid signatures of ID tokens', async () => {
   const [header = '', body = '', signature = ''] = (await idToken({})).split('.')
   const claims = JSON.parse(Buffer.from(body, 'base64url').toString()) as JWTPayload
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-  const by = (key: Parameters<SignJWT['sign']>[0], alg: string, more: object = {}) =>
+  const signWith = (key: Parameters<SignJWT['sign']>[0], alg: string, more: object = {}) =>
     new SignJWT(claims).setProtectedHeader({ alg, kid: 'k', ...more }).sign(key)
   const evil = { jwk: strangerJwk, jku: `${issuer}/evil`, x5u: `${issuer}/evil` }
   odd = { '/evil': JSON.stringify({ keys: [{ ...strangerJwk, kid: 'evil' }] }) }
@@ -208,13 +212,13 @@ test('invalid signatures of ID tokens', async () => {
     for (const [what, id_token] of Object.entries({
       none: `${part({ alg: 'none' })}.${body}.`,
       'none, with a signature': `${part({ alg: 'none' })}.${body}.${signature}`,
-      'the public key as a secret': await by(new TextEncoder().encode(JSON.stringify(jwk)), 'HS256'),
-      'the name of the client as a secret': await by(new TextEncoder().encode('us'.padEnd(32, '\0')), 'HS256'),
-      'another key under its name': await by(stranger.privateKey, 'ES256'),
-      'a key that comes along': await by(stranger.privateKey, 'ES256', { ...evil, kid: 'evil' }),
-      'a key that comes along under its name': await by(stranger.privateKey, 'ES256', evil),
+      'the public key as a secret': await signWith(new TextEncoder().encode(JSON.stringify(jwk)), 'HS256'),
+      'the name of the client as a secret': await signWith(new TextEncoder().encode('us'.padEnd(32, '\0')), 'HS256'),
+      'another key under its name': await signWith(stranger.privateKey, 'ES256'),
+      'a key that comes along': await signWith(stranger.privateKey, 'ES256', { ...evil, kid: 'evil' }),
+      'a key that comes along under its name': await signWith(stranger.privateKey, 'ES256', evil),
       'another body': `${header}.${part({ ...claims, sub: 'somebody' })}.${signature}`,
-      'an algorithm that it does not name': await by((await generateKeyPair('RS256')).privateKey, 'RS256'),
+      'an algorithm that it does not name': await signWith((await generateKeyPair('RS256')).privateKey, 'RS256'),
       'another audience': await idToken({ aud: 'somebody' }),
       'another nonce': await idToken({ nonce: 'another' }),
       'another issuer': await idToken({ iss: `${issuer}/` }),
@@ -242,21 +246,21 @@ test('metadata with internal addresses is not followed', async () => {
     }
 })
 
-const signed = (claims: object) =>
+const signClaims = (claims: object) =>
   new SignJWT(claims as Record<string, unknown>).setProtectedHeader({ alg: 'ES256', kid: 'k' }).sign(privateKey)
 
 test('a refresh', async () => {
   const upstream = open()
   try {
-    for (const { text, what } of variantsOf(await tokens())) {
+    for (const { text, what } of buildVariants(await tokens())) {
       odd = { '/token': text }
       try {
         const { refreshToken, ...rest } = await upstream.refresh('a-refresh-token')
         assert.ok(isTextOrAbsent(refreshToken) && refreshToken !== '', what)
         if ('tokens' in rest) assert.match(rest.tokens.accessToken, /^[!-~]+$/, what)
-        else told(rest.problem, what)
+        else readMessage(rest.problem, what)
       } catch (error) {
-        told(error, what)
+        readMessage(error, what)
       }
     }
   } finally {

@@ -11,9 +11,9 @@ import { createRedisStore } from '../../../../../dataplane/authserver/store/redi
 import { connectRedis } from '../../../../../dataplane/storage/redis.ts'
 import { createSealer } from '../../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../../secrets/watch.ts'
-import { keptLog } from '../../../../support/kept-log.ts'
+import { recordLog } from '../../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../../support/network/redis-server.ts'
-import { orFail } from '../../../../support/or-fail.ts'
+import { endFileOnError } from '../../../../support/or-fail.ts'
 
 interface Reply {
   readonly status?: number
@@ -28,15 +28,15 @@ for (const kind of ['memory', 'Redis'] as const) {
   let redis: RedisServer | undefined
   let client: ReturnType<typeof connectRedis> | undefined
   let store: RecordStore
-  const asked: { readonly path: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] = []
+  const requests: { readonly path: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] = []
   let reply: (count: number, path: string) => Reply | Promise<Reply>
   let base: string
   const server = createServer(
-    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+    endFileOnError(async (request: IncomingMessage, response: ServerResponse) => {
       let body = ''
       for await (const chunk of request) body += chunk
-      asked.push({ path: request.url ?? '', headers: request.headers, body })
-      const { status = 201, body: answer } = await reply(asked.length, request.url ?? '')
+      requests.push({ path: request.url ?? '', headers: request.headers, body })
+      const { status = 201, body: answer } = await reply(requests.length, request.url ?? '')
       response.writeHead(status, { 'content-type': 'application/json', location: `${base}/elsewhere` })
       response.end(typeof answer === 'string' ? answer : JSON.stringify(answer))
     }),
@@ -48,10 +48,10 @@ for (const kind of ['memory', 'Redis'] as const) {
     base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     if (kind === 'memory') return
     redis = await startRedis()
-    client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+    client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
   })
   test.before.each(() => {
-    asked.length = 0
+    requests.length = 0
     store =
       client === undefined
         ? createMemoryStore()
@@ -80,8 +80,8 @@ for (const kind of ['memory', 'Redis'] as const) {
     const replicas = [replica(), replica(), replica()]
     const clients = await Promise.all(Array.from({ length: 30 }, (_, index) => replicas[index % 3]?.client()))
     assert.equal([...new Set(clients.map((one) => one?.id))], ['client-1'])
-    assert.is(asked.length, 1)
-    assert.equal(JSON.parse(asked[0]?.body ?? ''), {
+    assert.is(requests.length, 1)
+    assert.equal(JSON.parse(requests[0]?.body ?? ''), {
       client_name: 'Portico',
       redirect_uris: ['https://tools.example.com/oauth/callback'],
       grant_types: ['authorization_code', 'refresh_token'],
@@ -91,8 +91,8 @@ for (const kind of ['memory', 'Redis'] as const) {
     })
     // Other client metadata needs another registration.
     await replica({ registrationEndpoint: `${base}/register`, softwareId: 'x', softwareStatement: 'y.z' }).client()
-    assert.is(asked.length, 2)
-    assert.is(JSON.parse(asked[1]?.body ?? '').software_statement, 'y.z')
+    assert.is(requests.length, 2)
+    assert.is(JSON.parse(requests[1]?.body ?? '').software_statement, 'y.z')
   })
 
   test('the store does not know the secret', async () => {
@@ -126,7 +126,7 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.is((await one.client()).id, 'client-1')
     now += HOUR_S * 1000
     assert.is((await one.client()).id, 'client-2')
-    assert.is(asked.length, 2)
+    assert.is(requests.length, 2)
   })
 
   test('the client authenticates in a way that the provider’s metadata lists', async () => {
@@ -142,10 +142,10 @@ for (const kind of ['memory', 'Redis'] as const) {
         : { body: { client_id: 'x', client_secret: 'x'.repeat(20) } }
     assert.is((await replica({ discoveryUrl: `${base}/metadata` }).client()).method, 'client_secret_post')
     assert.equal(
-      asked.map(({ path }) => path),
+      requests.map(({ path }) => path),
       ['/metadata', '/there'],
     )
-    assert.is(JSON.parse(asked[1]?.body ?? '').token_endpoint_auth_method, 'client_secret_post')
+    assert.is(JSON.parse(requests[1]?.body ?? '').token_endpoint_auth_method, 'client_secret_post')
   })
 
   test('unusable answers are reported in fixed words, and the request is not repeated at once', async () => {
@@ -170,7 +170,7 @@ for (const kind of ['memory', 'Redis'] as const) {
       { body: { x: 'y'.repeat(1_100_000) } },
     ]
     for (const answer of answers) {
-      asked.length = 0
+      requests.length = 0
       reply = () => answer
       // The pause does not end, however slow this machine is.
       const one = replica(undefined, () => now * 1000)
@@ -179,19 +179,19 @@ for (const kind of ['memory', 'Redis'] as const) {
         assert.instance(error, Error, JSON.stringify(answer).slice(0, 80))
         assert.not.ok(String(error).includes(words))
       }
-      assert.is(asked.length, 1)
+      assert.is(requests.length, 1)
     }
   })
 
   test('metadata that points to internal addresses is not followed', async () => {
     for (const endpoint of [7, null, 'x', 'ftp://127.0.0.1/', 'http://internal.example/r', 'file:///etc/passwd']) {
-      asked.length = 0
+      requests.length = 0
       reply = () => ({ status: 200, body: { registration_endpoint: endpoint } })
       const error = await replica({ discoveryUrl: `${base}/metadata` })
         .client()
         .catch((caught: Error) => caught)
       assert.match(String(error), 'no usable registration_endpoint')
-      assert.is(asked.length, 1)
+      assert.is(requests.length, 1)
     }
   })
 

@@ -12,11 +12,11 @@ test('with too many unanswered requests the oldest is refused', () => {
   const client = { capabilities: { elicitation: {} } } as unknown as ChannelClient
   const exchange = { event: () => {} }
   const pending = new Map([[1, { client, exchange, isCall: true }]]) as never
-  const told: string[] = []
-  const requests = new ServerRequests({ clients: new Set([client]), pending }, (text) => void told.push(text))
+  const sent: string[] = []
+  const requests = new ServerRequests({ clients: new Set([client]), pending }, (text) => void sent.push(text))
   for (let id = 0; id < 300; id++) requests.forward('elicitation/create', String(id), '{}')
   assert.equal(
-    told.map((text) => JSON.parse(text).id),
+    sent.map((text) => JSON.parse(text).id),
     Array.from({ length: 44 }, (_, id) => id),
   )
   assert.not(requests.settle(client, '43'))

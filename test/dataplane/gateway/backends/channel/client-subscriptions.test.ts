@@ -6,7 +6,7 @@ import {
   wantsLogLevel,
 } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
 
-const nobody = (): ClientSubscriptions => ({ subscribed: new Set(), level: undefined })
+const createEmpty = (): ClientSubscriptions => ({ subscribed: new Set(), level: undefined })
 
 const ask = (method: string, params: Record<string, unknown>) => ({
   text: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
@@ -15,8 +15,8 @@ const ask = (method: string, params: Record<string, unknown>) => ({
 })
 
 test('a subscription ends at the server with its last subscriber', () => {
-  const one = nobody()
-  const two = nobody()
+  const one = createEmpty()
+  const two = createEmpty()
   for (const [subscriptions, other] of [
     [one, two],
     [two, one],
@@ -27,16 +27,16 @@ test('a subscription ends at the server with its last subscriber', () => {
   assert.ok(applySubscription(two, [one], ask('resources/unsubscribe', { uri: 'a:b' })))
 })
 
-test('the server is asked for the lowest log level that any client wants', () => {
-  const one = nobody()
-  const two = nobody()
-  const levelOf = (text: string | undefined) => JSON.parse(text ?? '{}').params.level
-  assert.is(levelOf(applySubscription(one, [two], ask('logging/setLevel', { level: 'error' }))), 'error')
-  assert.is(levelOf(applySubscription(two, [one], ask('logging/setLevel', { level: 'debug' }))), 'debug')
-  assert.is(levelOf(applySubscription(one, [two], ask('logging/setLevel', { level: 'alert' }))), 'debug')
+test('the server gets the lowest log level that any client wants', () => {
+  const one = createEmpty()
+  const two = createEmpty()
+  const readLevel = (text: string | undefined) => JSON.parse(text ?? '{}').params.level
+  assert.is(readLevel(applySubscription(one, [two], ask('logging/setLevel', { level: 'error' }))), 'error')
+  assert.is(readLevel(applySubscription(two, [one], ask('logging/setLevel', { level: 'debug' }))), 'debug')
+  assert.is(readLevel(applySubscription(one, [two], ask('logging/setLevel', { level: 'alert' }))), 'debug')
   assert.not(wantsLogLevel(one, 'error'))
   assert.ok(wantsLogLevel(two, 'debug'))
-  assert.ok(wantsLogLevel(nobody(), 'debug'))
+  assert.ok(wantsLogLevel(createEmpty(), 'debug'))
 })
 
 test('all other messages pass unchanged', () => {
@@ -46,7 +46,7 @@ test('all other messages pass unchanged', () => {
     ['resources/unsubscribe', { uri: 5 }],
   ] as const) {
     const request = ask(method, params)
-    assert.is(applySubscription(nobody(), [], request), request.text)
+    assert.is(applySubscription(createEmpty(), [], request), request.text)
   }
 })
 

@@ -5,12 +5,12 @@ import type { ChannelReceiver } from '../../../../../dataplane/gateway/backends/
 import type { ChannelClient } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
 import { Conversation } from '../../../../../dataplane/gateway/backends/channel/conversation.ts'
 import { Exchange } from '../../../../../dataplane/gateway/backends/channel/exchange.ts'
-import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
-import { keptLog } from '../../../../support/kept-log.ts'
+import { buildVariants } from '../../../../support/gateway/wrong-values.ts'
+import { recordLog } from '../../../../support/kept-log.ts'
 
 /** Opens a conversation with a subscribed client and a server whose lines the test writes. */
-async function talking() {
-  const { log, lines } = keptLog()
+async function startConversation() {
+  const { log, lines } = recordLog()
   const sent: string[] = []
   let server: ChannelReceiver | undefined
   const open = async (receiver: ChannelReceiver) => {
@@ -18,22 +18,22 @@ async function talking() {
     return { send: (text: string) => void sent.push(text), close() {} }
   }
   const conversation = await Conversation.open(open, [], log)
-  const heard: string[] = []
+  const received: string[] = []
   const exchange = () => {
     let status = 0
     let over = false
-    const made = new Exchange({
-      onResponseStart: (_controller, given) => void (status = given),
-      onResponseData: (_controller, chunk) => void heard.push(chunk.toString()),
+    const created = new Exchange({
+      onResponseStart: (_controller, code) => void (status = code),
+      onResponseData: (_controller, chunk) => void received.push(chunk.toString()),
       onResponseEnd: () => void (over = true),
     })
-    return { made, status: () => status, over: () => over }
+    return { created, status: () => status, over: () => over }
   }
   const listening = exchange()
   const client: ChannelClient = {
     id: 'p',
     capabilities: { elicitation: {}, sampling: {}, roots: {} },
-    listening: listening.made,
+    listening: listening.created,
     subscribed: new Set(['test://a']),
     level: 'info',
   }
@@ -41,15 +41,15 @@ async function talking() {
   let count = 0
   /** Sends a request as the client does and returns its answer. */
   const ask = () => {
-    const asked = exchange()
+    const pending = exchange()
     const id = String(++count)
     const text = `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"t","_meta":{"progressToken":7}}}`
-    conversation.forward({ text, id, method: 'tools/call', client, exchange: asked.made, headers: [] })
-    return asked
+    conversation.forward({ text, id, method: 'tools/call', client, exchange: pending.created, headers: [] })
+    return pending
   }
   const write = (text: string) => server?.message(text)
   const faults = () => lines.filter(({ level }) => level === 'error').map(({ msg, err }) => JSON.stringify([msg, err]))
-  return { ask, write, sent, heard, faults }
+  return { ask, write, sent, received, faults }
 }
 
 const params = { mode: 'form', message: 'm', level: 'info', uri: 'test://a', progressToken: 1, requestId: 1 }
@@ -73,17 +73,17 @@ const SAID: readonly object[] = [
 for (const [index, message] of SAID.entries())
   test(`any JSON at any place of a server’s message (${index}) affects that message alone`, async () => {
     for (const isAsking of [false, true]) {
-      const { ask, write, sent, heard, faults } = await talking()
-      const asked = isAsking ? ask() : undefined
-      for (const { text } of variantsOf(message)) write(text)
+      const { ask, write, sent, received, faults } = await startConversation()
+      const pending = isAsking ? ask() : undefined
+      for (const { text } of buildVariants(message)) write(text)
       for (const text of ['', 'null', '7', '[]', '[{}]', '{}', '"x"', '{"jsonrpc":"2.0"}', 'a banner']) write(text)
       assert.equal(faults(), [])
-      const last = asked ?? ask()
+      const last = pending ?? ask()
       const id = JSON.parse(sent.filter((text) => text.includes('tools/call')).at(-1) as string).id
       write(`{"jsonrpc":"2.0","id":${id},"result":{"content":["the end"]}}`)
       assert.is(last.status(), 200)
       assert.ok(last.over())
-      assert.match(heard.at(-1) ?? '', 'the end')
+      assert.match(received.at(-1) ?? '', 'the end')
     }
   })
 

@@ -9,7 +9,7 @@ import { eventually } from '../../../../support/eventually.ts'
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
 
-const listOf = (...texts: readonly string[]) => texts.map((text) => ({ text }))
+const buildList = (...texts: readonly string[]) => texts.map((text) => ({ text }))
 
 const others: readonly [string, ListKind, readonly string[]][] = [
   ['another text', 'tools', ['ab', 'd']],
@@ -23,30 +23,30 @@ const others: readonly [string, ListKind, readonly string[]][] = [
 
 test('a list with the same texts in the same order is shared', () => {
   const lists = new SharedLists()
-  const first = listOf('ab', 'c')
+  const first = buildList('ab', 'c')
   assert.is(lists.same('tools', first), first)
-  assert.is(lists.same('tools', listOf('ab', 'c')), first)
+  assert.is(lists.same('tools', buildList('ab', 'c')), first)
   assert.is(lists.count, 1)
 })
 
 for (const [title, kind, texts] of others)
   test(`${title} is another list`, () => {
     const lists = new SharedLists()
-    const first = lists.same('tools', listOf('ab', 'c'))
-    const other = listOf(...texts)
+    const first = lists.same('tools', buildList('ab', 'c'))
+    const other = buildList(...texts)
     assert.is(lists.same(kind, other), other)
-    assert.is(lists.same('tools', listOf('ab', 'c')), first)
+    assert.is(lists.same('tools', buildList('ab', 'c')), first)
   })
 
 test('an unused list is forgotten, and the others are not', async () => {
   const lists = new SharedLists()
-  const kept = lists.same('tools', listOf('kept'))
-  for (let index = 0; index < 1_000; index++) lists.same('tools', listOf(`tool ${index}`))
+  const shared = lists.same('tools', buildList('kept'))
+  for (let index = 0; index < 1_000; index++) lists.same('tools', buildList(`tool ${index}`))
   await eventually('the lists that nobody has are forgotten', () => {
     collect()
     return lists.count === 1
   })
-  assert.is(lists.same('tools', listOf('kept')), kept)
+  assert.is(lists.same('tools', buildList('kept')), shared)
 })
 
 test.run()

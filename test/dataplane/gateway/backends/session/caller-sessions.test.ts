@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { Backend } from '../../../../../dataplane/gateway/backends/backend/backend.ts'
 import { Budget } from '../../../../../dataplane/server/budget.ts'
 import { eventually } from '../../../../support/eventually.ts'
-import { keptLog } from '../../../../support/kept-log.ts'
+import { recordLog } from '../../../../support/kept-log.ts'
 import { type RawServer, startRawServer } from '../../../../support/servers/raw-server.ts'
 
 let server: RawServer
@@ -18,7 +18,7 @@ const open = () =>
     directory: '.',
     defaultTimeout: '1m',
     client: { name: 'portico', version: '0' },
-    log: keptLog().log,
+    log: recordLog().log,
     share: new Budget({ total: 1e6, share: 1e6, reserve: 0 }).shareOf('b'),
   })
 test.after.each(async () => {
@@ -26,9 +26,9 @@ test.after.each(async () => {
   await server.close()
 })
 
-const soon = () => Date.now() + 4 * 60_000
-const late = () => Date.now() + 6 * 60_000
-const ended = () => server.seen.filter(({ method }) => method === 'DELETE').length
+const beforeEnd = () => Date.now() + 4 * 60_000
+const afterEnd = () => Date.now() + 6 * 60_000
+const countDeletes = () => server.seen.filter(({ method }) => method === 'DELETE').length
 
 test('the requests of one caller share a session, which ends after a while without requests', async () => {
   const { callerSessions } = backend
@@ -37,13 +37,13 @@ test('the requests of one caller share a session, which ends after a while witho
   assert.is.not(callerSessions.acquireShared('bob'), session)
   await session.open()
   callerSessions.release(session)
-  callerSessions.sweep(late())
+  callerSessions.sweep(afterEnd())
   assert.ok(session.opened !== undefined, 'a call is still under way')
   callerSessions.release(session)
-  callerSessions.sweep(soon())
+  callerSessions.sweep(beforeEnd())
   assert.ok(session.opened !== undefined, 'it was used a moment ago')
-  callerSessions.sweep(late())
-  await eventually('its end at the backend', () => ended() === 1)
+  callerSessions.sweep(afterEnd())
+  await eventually('its end at the backend', () => countDeletes() === 1)
   assert.is.not(callerSessions.acquireShared('ada'), session)
 })
 
@@ -56,23 +56,23 @@ test('a session in use by a call is not shared, and the same caller’s next cal
   assert.is.not(callerSessions.acquire('bob', '{"roots":{}}'), one)
   assert.is.not(callerSessions.acquire('ada', '{"sampling":{}}'), one)
   assert.is(callerSessions.acquire('ada', '{"roots":{}}'), one)
-  callerSessions.sweep(late())
+  callerSessions.sweep(afterEnd())
   assert.ok(one.opened !== undefined, 'a call has it')
   callerSessions.release(one)
-  callerSessions.sweep(late())
-  await eventually('its end at the backend', () => ended() === 1)
+  callerSessions.sweep(afterEnd())
+  await eventually('its end at the backend', () => countDeletes() === 1)
 })
 
 test('of many callers’ idle sessions, the longest idle ones end', async () => {
   const { callerSessions } = backend
   const links = Array.from({ length: 260 }, (_, index) => callerSessions.acquireShared(`caller-${index}`))
   for (const session of links) await session.open()
-  const ends = () => links.map(({ opened }) => opened === undefined)
+  const listEnded = () => links.map(({ opened }) => opened === undefined)
   for (const session of links.slice(0, 256)) callerSessions.release(session)
-  assert.not(ends().includes(true))
+  assert.not(listEnded().includes(true))
   for (const session of links.slice(256)) callerSessions.release(session)
-  assert.equal(ends(), [...Array(4).fill(true), ...Array(256).fill(false)])
-  await eventually('their end at the backend', () => ended() === 4)
+  assert.equal(listEnded(), [...Array(4).fill(true), ...Array(256).fill(false)])
+  await eventually('their end at the backend', () => countDeletes() === 4)
   assert.is.not(callerSessions.acquireShared('caller-0'), links[0])
   assert.is(callerSessions.acquireShared('caller-4'), links[4])
 })

@@ -5,7 +5,7 @@ import {
   parseSharedSession,
   sharedSessionText,
 } from '../../../../../dataplane/gateway/backends/session/shared-session.ts'
-import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
+import { buildVariants } from '../../../../support/gateway/wrong-values.ts'
 
 const URL = 'http://b.example/mcp?key=s3cret'
 const opened = { sessionId: 's-1', revision: '2025-11-25', capabilities: { tools: {} } }
@@ -24,13 +24,13 @@ test('a stored session of another URL is not used', () => {
 test('any JSON in place of a stored session is either a valid session or none', () => {
   const note = JSON.parse(sharedSessionText(opened, URL))
   let none = 0
-  for (const { text, what } of variantsOf(note)) {
-    const kept = parseSharedSession(text, URL)
-    if (kept === undefined) {
+  for (const { text, what } of buildVariants(note)) {
+    const session = parseSharedSession(text, URL)
+    if (session === undefined) {
       none++
       continue
     }
-    const { sessionId, revision, capabilities } = kept
+    const { sessionId, revision, capabilities } = session
     assert.ok(sessionId === undefined || /^[\x21-\x7e]{1,1024}$/.test(sessionId), what)
     assert.match(revision, /^\d{4}-\d\d-\d\d$/, what)
     assert.ok(typeof capabilities === 'object' && capabilities !== null && !Array.isArray(capabilities), what)

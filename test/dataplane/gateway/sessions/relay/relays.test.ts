@@ -326,7 +326,7 @@ test('a replica that no longer has the answer says so when it is polled', async 
   assert.equal(client.got, ['unknown'])
 })
 
-test('a disconnected client gets nothing more, and the source goes on', async () => {
+test('a disconnected client gets nothing more, and the source continues', async () => {
   const client = new Client()
   client.reads = false
   const { replicas, sender, receiver } = await relayTo(client)

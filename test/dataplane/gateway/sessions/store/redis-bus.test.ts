@@ -3,14 +3,14 @@ import * as assert from 'uvu/assert'
 import { createRedisBus } from '../../../../../dataplane/gateway/sessions/store/bus.ts'
 import { connectRedis } from '../../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../../support/eventually.ts'
-import { keptLog } from '../../../../support/kept-log.ts'
+import { recordLog } from '../../../../support/kept-log.ts'
 import { startCutProxy } from '../../../../support/network/cut-proxy.ts'
 import { startRedis } from '../../../../support/network/redis-server.ts'
 
 test('if Redis falls silent while a replica reconnects, no session ends and the replica recovers', async () => {
   const redis = await startRedis()
   const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
-  const { log } = keptLog()
+  const { log } = recordLog()
   const connectBy = (address: string) =>
     connectRedis({ mode: 'standalone', addresses: [address], commandTimeoutMs: 200 }, log)
   const busBy = (address: string) => {
@@ -22,25 +22,25 @@ test('if Redis falls silent while a replica reconnects, no session ends and the 
   const note = (error: unknown) => void rejected.push(error)
   process.on('unhandledRejection', note)
   try {
-    const heard: string[] = []
-    two.bus.on('ended', ({ session }) => void heard.push(session))
-    const isHeard = (session: string) =>
-      eventually('it is heard', async () => {
+    const ended: string[] = []
+    two.bus.on('ended', ({ session }) => void ended.push(session))
+    const waitUntilReceived = (session: string) =>
+      eventually('the message to arrive', async () => {
         await one.bus.send({ kind: 'ended', session })
-        return heard.includes(session)
+        return ended.includes(session)
       })
-    await isHeard('before')
+    await waitUntilReceived('before')
     let isFrozen = false
     two.subscriber.once('ready', () => {
       isFrozen = true
       proxy.freeze()
     })
     proxy.cut()
-    await eventually('it comes back, and falls silent', () => isFrozen)
+    await eventually('it comes back and freezes', () => isFrozen)
     const until = performance.now() + 500
     await eventually('the time of a command', () => performance.now() > until)
     proxy.thaw()
-    await isHeard('after')
+    await waitUntilReceived('after')
     assert.equal(rejected, [])
   } finally {
     process.off('unhandledRejection', note)

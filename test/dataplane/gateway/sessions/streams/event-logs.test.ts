@@ -4,7 +4,7 @@ import type { EventSink } from '../../../../../dataplane/gateway/sessions/relay/
 import { parseEventId } from '../../../../../dataplane/gateway/sessions/streams/event-log.ts'
 import { EventLogs } from '../../../../../dataplane/gateway/sessions/streams/streams.ts'
 
-class Heard implements EventSink {
+class RecordingSink implements EventSink {
   readonly texts: string[] = []
   readonly ids: (string | undefined)[] = []
   end_ = ''
@@ -42,9 +42,9 @@ test('the newest 256 events of a session are kept, across its streams', () => {
   const [one, two] = [open(logs), open(logs)]
   for (let count = 1; count <= 200; count++) for (const log of [one, two]) log.event(Buffer.from(String(count)))
   for (const log of [one, two]) {
-    const heard = new Heard()
-    assert.ok(log.attach(heard, 0))
-    assert.equal([heard.texts.length, heard.texts[0], heard.texts.at(-1)], [128, '73', '200'])
+    const listener = new RecordingSink()
+    assert.ok(log.attach(listener, 0))
+    assert.equal([listener.texts.length, listener.texts[0], listener.texts.at(-1)], [128, '73', '200'])
   }
 })
 
@@ -59,7 +59,7 @@ test('a session may keep 1 MiB and all sessions 64 MiB; the oldest events are dr
     for (let count = 0; count < 5; count++) log.event(large)
   }
   assert.ok(logs.bytes <= 64 * MIB && logs.bytes > 60 * MIB)
-  const [oldest, newest] = [new Heard(), new Heard()]
+  const [oldest, newest] = [new RecordingSink(), new RecordingSink()]
   first.attach(oldest, 0)
   assert.is(oldest.texts.length, 0)
   logs.find('s199', (200).toString(36))?.attach(newest, 0)
@@ -85,17 +85,17 @@ test('events are dropped with their session, or two minutes after their stream e
 
 test('a session with many streams keeps the newest', () => {
   const logs = new EventLogs()
-  const made = Array.from({ length: 200 }, () => {
+  const created = Array.from({ length: 200 }, () => {
     const log = open(logs)
     log.end()
     return log
   })
-  assert.is(made.filter(({ options }) => logs.find('s', options.stream) !== undefined).length, 64)
+  assert.is(created.filter(({ options }) => logs.find('s', options.stream) !== undefined).length, 64)
 })
 
 test('a writer that waits for room continues when the connection breaks', () => {
   const log = open(new EventLogs())
-  const sink = new Heard()
+  const sink = new RecordingSink()
   log.begin(sink)
   assert.is(log.part(Buffer.from('{')), false)
   let hasRoom = false
@@ -104,7 +104,7 @@ test('a writer that waits for room continues when the connection breaks', () => 
   })
   log.detach(sink)
   assert.ok(hasRoom)
-  const back = new Heard()
+  const back = new RecordingSink()
   assert.ok(log.attach(back, 0))
   log.part(Buffer.from('}'))
   log.end()
@@ -113,7 +113,7 @@ test('a writer that waits for room continues when the connection breaks', () => 
 
 test('an event id has replica, stream, number and request, and other texts are refused', () => {
   const log = open(new EventLogs(), 's', '"a\u00e9.b"')
-  const sink = new Heard()
+  const sink = new RecordingSink()
   log.begin(sink)
   log.event(Buffer.from('x'))
   const id = parseEventId(String(sink.ids[0]))
@@ -138,8 +138,8 @@ test('parts of unfinished answers are counted, and not kept over the limit', () 
   assert.ok(logs.bytes <= 64 * MIB, `${logs.bytes}`)
   assert.ok(logs.bytes > 60 * MIB, `${logs.bytes}`)
   // The beginning of an answer that was not kept is gone.
-  assert.ok(opened[0]?.attach(new Heard(), 0))
-  assert.not(opened.at(-1)?.attach(new Heard(), 0))
+  assert.ok(opened[0]?.attach(new RecordingSink(), 0))
+  assert.not(opened.at(-1)?.attach(new RecordingSink(), 0))
   for (const log of opened) log.end()
   assert.ok(logs.bytes <= 64 * MIB)
   for (let index = 0; index < 100; index++) logs.forgetAll(`s${index}`)

@@ -33,27 +33,27 @@ const idToken = async (changes = {}) => (await client.login({ scope, ...changes 
 const visits = () =>
   server.upstreams.map(({ requests }) => requests.filter((one) => one.startsWith('GET /interaction/')).length)
 /** Returns a parameter of each provider's newest authorization request. */
-const sent = (name: string) => server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
+const readSent = (name: string) => server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
 
 test('a user with a session at the providers does not log in again unless the client asks for it', async () => {
   await client.login()
   const before = visits()
   await client.login()
   assert.equal(visits(), before)
-  assert.equal([...sent('prompt'), ...sent('max_age')], [null, null, null, null])
+  assert.equal([...readSent('prompt'), ...readSent('max_age')], [null, null, null, null])
 })
 
-for (const asked of [{ prompt: 'login' }, { max_age: '0' }])
-  test(`${Object.keys(asked)[0]} makes the user log in again at each provider`, async () => {
+for (const params of [{ prompt: 'login' }, { max_age: '0' }])
+  test(`${Object.keys(params)[0]} makes the user log in again at each provider`, async () => {
     await client.login()
     const before = visits()
     const since = nowS()
-    const { auth_time: at } = decodeJwt(await idToken({ ...asked, max_age: '0' }))
+    const { auth_time: at } = decodeJwt(await idToken({ ...params, max_age: '0' }))
     assert.equal(
       visits(),
       before.map((count) => count + 1),
     )
-    assert.equal(sent('prompt'), ['login', 'login'])
+    assert.equal(readSent('prompt'), ['login', 'login'])
     assert.ok(Number(at) >= since && Number(at) <= nowS())
   })
 
@@ -61,17 +61,17 @@ test('max_age is passed on, and the ID token has the time of the login at the pr
   const at = nowS() - 3600
   server.upstream.loggedInAt = at
   assert.is(decodeJwt(await idToken({ max_age: '7200' }))['auth_time'], at)
-  assert.equal(sent('max_age'), ['7200', '7200'])
-  assert.equal(sent('prompt'), [null, null])
+  assert.equal(readSent('max_age'), ['7200', '7200'])
+  assert.equal(readSent('prompt'), [null, null])
 })
 
 test('a login at a provider that is older than max_age is refused', async () => {
   for (const upstream of server.upstreams)
-    for (const asked of [{ prompt: 'login' }, { max_age: '0' }, { max_age: '60' }]) {
+    for (const params of [{ prompt: 'login' }, { max_age: '0' }, { max_age: '60' }]) {
       for (const one of server.upstreams) one.loggedInAt = one === upstream ? nowS() - 3600 : undefined
       client.agent.forget(new URL(upstream.issuer).host)
-      const answer = await client.authorize({ scope, ...asked })
-      assert.is(answer.get('error'), 'login_required', JSON.stringify(asked))
+      const answer = await client.authorize({ scope, ...params })
+      assert.is(answer.get('error'), 'login_required', JSON.stringify(params))
       assert.is(answer.get('code'), null)
       assert.is(answer.get('iss'), server.issuer)
     }
@@ -86,7 +86,7 @@ test('a login time in the future counts as now', async () => {
 })
 
 /** Another user takes over the same browser. */
-function becomes(user: string): void {
+function switchUser(user: string): void {
   for (const upstream of server.upstreams) {
     upstream.user = user
     client.agent.forget(new URL(upstream.issuer).host)
@@ -96,11 +96,11 @@ function becomes(user: string): void {
 test('a client that asks for a certain user gets no code for another one', async () => {
   const hint = await idToken()
   // Bob has allowed the client himself, in this browser too.
-  becomes('bob')
+  switchUser('bob')
   const others = await idToken()
   const seen = server.upstreams.map(({ authorizations }) => authorizations.length)
-  for (const asked of [{}, { prompt: 'login' }, { prompt: 'consent' }]) {
-    const answer = await client.authorize({ scope, id_token_hint: hint, ...asked })
+  for (const params of [{}, { prompt: 'login' }, { prompt: 'consent' }]) {
+    const answer = await client.authorize({ scope, id_token_hint: hint, ...params })
     assert.is(answer.get('error'), 'login_required')
     assert.is(answer.get('code'), null)
     assert.is(answer.get('state'), 'the-state')
@@ -111,7 +111,7 @@ test('a client that asks for a certain user gets no code for another one', async
     [(seen[0] as number) + 3, seen[1] as number],
   )
   assert.is(decodeJwt(await idToken({ id_token_hint: others })).sub, decodeJwt(others).sub)
-  becomes('alice')
+  switchUser('alice')
   assert.is(decodeJwt(await idToken({ id_token_hint: hint })).sub, decodeJwt(hint).sub)
 })
 
@@ -132,11 +132,11 @@ test('prompt=consent asks again although the user has consented before', async (
   assert.is((await client.authorize({ ...site, prompt: 'consent' })).get('error'), 'access_denied')
 })
 
-test('prompt=none is answered with an error, whoever has logged in before', async () => {
+test('prompt=none is answered with an error, also after earlier logins', async () => {
   const hint = await idToken()
   const before = server.upstream.authorizations.length
-  for (const asked of [{}, { id_token_hint: hint }, { max_age: '3600' }])
-    assert.is((await client.authorize({ scope, prompt: 'none', ...asked })).get('error'), 'login_required')
+  for (const params of [{}, { id_token_hint: hint }, { max_age: '3600' }])
+    assert.is((await client.authorize({ scope, prompt: 'none', ...params })).get('error'), 'login_required')
   assert.is(server.upstream.authorizations.length, before)
 })
 

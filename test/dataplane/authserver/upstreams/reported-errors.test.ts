@@ -26,7 +26,7 @@ const providerStatus = async () => {
   const { authServer } = (await answer.json()) as { authServer: AuthServerStatus }
   return authServer.providers[0] as AuthServerStatus['providers'][number]
 }
-const lineOf = (request: string) =>
+const findLine = (request: string) =>
   server.gateway.lines.find(({ requestId, provider }) => requestId === request && provider === 'corp')
 
 /** Makes the provider redirect browsers with these parameters instead of a code. */
@@ -43,7 +43,7 @@ function sendingBack(parameters: Readonly<Record<string, string>>): void {
 }
 
 /** Sets the provider's answer to token requests. */
-function answering(answer: (request: IncomingMessage, response: ServerResponse) => void): void {
+function answerWith(answer: (request: IncomingMessage, response: ServerResponse) => void): void {
   server.upstream.before = (request, response) => {
     if (!request.url?.startsWith('/token')) return false
     answer(request, response)
@@ -61,7 +61,7 @@ async function fault() {
   const [, provider, code, request = ''] =
     /provider <code>(.+?)<\/code>, code <code>(.+?)<\/code>, request <code>(.+?)<\/code>/.exec(page) ?? []
   assert.is(provider, 'corp', page)
-  const line = lineOf(request)
+  const line = findLine(request)
   assert.ok(line, 'a line under the id that the page names')
   const { lastError } = await providerStatus()
   assert.is(lastError?.code, code)
@@ -77,10 +77,10 @@ for (const error of [
     sendingBack({ error, error_description: `Words\r\nabout ${error}: see https://a:b@x.example/y?key=hunter2` })
     const { code, line, lastError } = await fault()
     assert.is(code, error)
-    for (const told of [line, lastError]) {
-      assert.is(told?.step, 'authorization')
-      assert.is(told?.error, error)
-      assert.is(told?.errorDescription, `Words about ${error}: see https://x.example/y`)
+    for (const report of [line, lastError]) {
+      assert.is(report?.step, 'authorization')
+      assert.is(report?.error, error)
+      assert.is(report?.errorDescription, `Words about ${error}: see https://x.example/y`)
     }
   })
 
@@ -144,12 +144,13 @@ test('each unusable answer of the token endpoint has its own code and step', asy
     ['wrong_nonce', withClaims({ nonce: 'secret-nonce' }), { claim: 'nonce' }],
   ]
   for (const [expected, answer, facts] of codes) {
-    answering(answer)
+    answerWith(answer)
     const { code, line, lastError } = await fault()
     assert.is(code, expected, JSON.stringify(line))
-    for (const told of [line, lastError]) {
-      assert.is(told?.step, 'token')
-      for (const [name, value] of Object.entries(facts)) assert.is((told as never)[name], value, `${expected} ${name}`)
+    for (const report of [line, lastError]) {
+      assert.is(report?.step, 'token')
+      for (const [name, value] of Object.entries(facts))
+        assert.is((report as never)[name], value, `${expected} ${name}`)
     }
   }
   assert.not.match(JSON.stringify(server.gateway.lines), /secret-nonce|<p>secret/)
@@ -168,9 +169,9 @@ test('an error description repeats nothing that was sent, and no token', async (
   }
   const { line, lastError } = await fault()
   assert.is(lastError.errorDescription, 'Not this: [redacted] [redacted] [redacted] [redacted]')
-  const told = JSON.stringify([line, lastError, client.faults])
+  const reports = JSON.stringify([line, lastError, client.faults])
   assert.is(sent.length, 3)
-  for (const secret of sent) assert.not.ok(told.includes(secret))
+  for (const secret of sent) assert.not.ok(reports.includes(secret))
 })
 
 test('metadata of another issuer, or none, is reported before the user is redirected', async () => {
@@ -192,14 +193,14 @@ test('metadata of another issuer, or none, is reported before the user is redire
   }
 })
 
-interface Answered {
+interface ProviderAnswer {
   readonly status: number
   readonly type: string
   readonly body: Record<string, unknown> | string
 }
 /** Edits the provider's answer at a path. */
-const edited =
-  (path: string, edit: (body: Record<string, unknown>) => Partial<Answered>) =>
+const editAnswer =
+  (path: string, edit: (body: Record<string, unknown>) => Partial<ProviderAnswer>) =>
   (request: IncomingMessage, response: ServerResponse): false => {
     if (!request.url?.startsWith(path)) return false
     const end = response.end.bind(response)
@@ -214,18 +215,18 @@ const edited =
     return false
   }
 
-const formOf = (body: Record<string, unknown>) =>
+const buildForm = (body: Record<string, unknown>) =>
   new URLSearchParams(Object.entries(body).map(([name, value]): [string, string] => [name, String(value)])).toString()
-const without = ({ token_type: _, ...rest }: Record<string, unknown>) => rest
-const oddTokens: Readonly<Record<string, (body: Record<string, unknown>) => Partial<Answered>>> = {
+const withoutType = ({ token_type: _, ...rest }: Record<string, unknown>) => rest
+const oddTokens: Readonly<Record<string, (body: Record<string, unknown>) => Partial<ProviderAnswer>>> = {
   'as text/plain': () => ({ type: 'text/plain' }),
-  'as a form': (body) => ({ type: 'application/x-www-form-urlencoded', body: formOf(body) }),
+  'as a form': (body) => ({ type: 'application/x-www-form-urlencoded', body: buildForm(body) }),
   'at 201, after a byte order mark': (body) => ({ status: 201, body: `\ufeff${JSON.stringify(body)}` }),
-  'as a form under another type': (body) => ({ type: 'text/plain', body: formOf(body) }),
+  'as a form under another type': (body) => ({ type: 'text/plain', body: buildForm(body) }),
   'as JSON under the type of a form': () => ({ type: 'application/x-www-form-urlencoded' }),
   'with an empty token_type and an error that is 0': (body) => ({ body: { ...body, token_type: ' ', error: 0 } }),
   'with digits as a token': (body) => ({ body: { ...body, access_token: 12_345 } }),
-  'without token_type': (body) => ({ body: without(body) }),
+  'without token_type': (body) => ({ body: withoutType(body) }),
   'with null members': (body) => ({
     body: { ...body, refresh_token: null, scope: null, expires_in: null, token_type: null, error: null },
   }),
@@ -236,7 +237,7 @@ const oddTokens: Readonly<Record<string, (body: Record<string, unknown>) => Part
 test('an OpenID provider’s tokens are read in other forms, too', async () => {
   for (const [what, edit] of Object.entries(oddTokens)) {
     client.agent.forget(new URL(server.upstream.issuer).host)
-    server.upstream.before = edited('/token', edit)
+    server.upstream.before = editAnswer('/token', edit)
     const answer = await client.authorize()
     assert.ok(answer.has('code'), `${what}: ${JSON.stringify((await providerStatus()).lastError)}`)
   }
@@ -253,7 +254,7 @@ test('an OpenID provider’s tokens are read in other forms, too', async () => {
 test('an OpenID provider’s metadata and keys are read in other forms, too', async () => {
   const odd = await startAuthServer()
   const nulls = { registration_endpoint: null, token_endpoint_auth_methods_supported: null, scopes_supported: null }
-  const metadata = edited('/.well-known/', (body) => ({
+  const metadata = editAnswer('/.well-known/', (body) => ({
     type: 'text/plain',
     body: {
       ...body,
@@ -262,17 +263,17 @@ test('an OpenID provider’s metadata and keys are read in other forms, too', as
       id_token_signing_alg_values_supported: (body['id_token_signing_alg_values_supported'] as string[]).join(' '),
     },
   }))
-  const moved = ({ url }: IncomingMessage, response: ServerResponse): boolean => {
+  const redirect = ({ url }: IncomingMessage, response: ServerResponse): boolean => {
     if (url !== '/.well-known/openid-configuration') return false
     response.writeHead(302, { location: `${url}?again` }).end()
     return true
   }
-  const keys = edited('/jwks', ({ keys: own }) => ({
+  const keys = editAnswer('/jwks', ({ keys: own }) => ({
     type: 'application/octet-stream',
     body: { keys: [null, 'x', ...(own as object[]).map((key) => ({ ...key, use: null, alg: null, x5c: null }))] },
   }))
   odd.upstream.before = (request, response) =>
-    moved(request, response) || metadata(request, response) || keys(request, response)
+    redirect(request, response) || metadata(request, response) || keys(request, response)
   try {
     const user = await TestClient.register(odd.issuer)
     const answer = await user.authorize()
