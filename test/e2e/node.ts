@@ -137,7 +137,7 @@ export async function startNode(directory: string): Promise<Node> {
   file('resolv.conf', '')
 
   processes.start('containerd', ['--config', 'containerd.toml'])
-  const control = await startControlPlane({ address: ADDRESS, supervised: true })
+  const control = await startControlPlane({ controllers: 'all', address: ADDRESS, supervised: true })
   const { kubeconfig, kubectl } = control
   file('Corefile', corefile(kubeconfig))
   processes.start('kube-scheduler', ['--kubeconfig', kubeconfig, '--leader-elect=false', '--bind-address=127.0.0.1'])

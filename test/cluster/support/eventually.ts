@@ -1,12 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Waits until `check` returns a true value, or fails with its last error after a deadline in milliseconds. */
+/** The first and the longest pause between two tries, in milliseconds. */
+const FIRST_MS = 40
+const LONGEST_MS = 250
+
+/**
+ * Waits until `check` returns a true value, or fails with its last error after a deadline in milliseconds. It
+ * tries less often the longer it takes, because most checks ask an API server that shares the processor with the work.
+ */
 export async function eventually<T>(
   check: () => T | Promise<T>,
   what: string,
   deadline = 120_000,
 ): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
-  const end = Date.now() + deadline
+  const begun = performance.now()
   let last: unknown
   for (;;) {
     try {
@@ -16,7 +23,8 @@ export async function eventually<T>(
     } catch (error) {
       last = error instanceof Error ? error.message : error
     }
-    if (Date.now() > end) throw new Error(`not within ${deadline} ms: ${what}; last: ${String(last)}`)
-    await delay(100)
+    const waited = performance.now() - begun
+    if (waited > deadline) throw new Error(`not within ${deadline} ms: ${what}; last: ${String(last)}`)
+    await delay(Math.min(FIRST_MS + waited / 10, LONGEST_MS))
   }
 }

@@ -15,7 +15,7 @@ const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort())
 
 console.log('Starting etcd, kube-apiserver and kube-controller-manager')
-const plane: ControlPlane = await startControlPlane()
+const plane: ControlPlane = await startControlPlane({ controllers: 'all' })
 try {
   await installOperator(plane)
   console.log(`
