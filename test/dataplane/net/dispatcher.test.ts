@@ -93,7 +93,7 @@ test('informational answers before an answer are limited, by their number and by
   // Each exchange counts anew, on one connection too.
   const origin = await serveBytes(() => interim.repeat(800) + good)
   const dispatcher = createDispatcher({ origin, allowPrivateIP: true, connections: 1 })
-  cleanups.push(() => void dispatcher.destroy())
+  cleanups.push(() => dispatcher.destroy())
   for (let times = 0; times < 3; times++) assert.is(await (await request(origin, { dispatcher })).body.text(), 'good')
   const large = `HTTP/1.1 103 Early Hints\r\na: ${'x'.repeat(10_000)}\r\n\r\n`
   for (const flood of [interim.repeat(1_100), large.repeat(8)]) {

@@ -56,6 +56,34 @@ test('any state comes back unchanged', async () => {
     assert.is((await client.authorize({ state })).get('state'), state, JSON.stringify(state).slice(0, 40))
 })
 
+const BREAKS = [
+  '\r\nX-Injected: 1',
+  '\nX-Injected: 1',
+  '\rX-Injected: 1',
+  '\u010d\u010aX-Injected: 1',
+  '%0d%0aX-Injected: 1',
+]
+const SPLIT = ['state', 'scope', 'resource', 'redirect_uri', 'client_id', 'nonce', 'login_hint', 'prompt', 'display']
+
+test('no parameter splits the headers of an answer', async () => {
+  const places = [
+    ...SPLIT.map((name) => (text: string) => client.authorizeUrl({ [name]: `openid${text}` })),
+    ...['callback?error=x', 'callback?code=x&state=', 'sessions?done=', 'link?ticket=', 'key?ticket='].map(
+      (path) => (text: string) => `${server.issuer}/oauth/${path}${encodeURIComponent(text)}`,
+    ),
+  ]
+  for (const text of BREAKS)
+    for (const place of places) {
+      const url = place(text)
+      // Each request comes from another network, so that none is refused for its number.
+      const network = `198.51.${100 + (networks >> 8)}.${++networks & 255}`
+      const answer = await client.agent.get(url, { 'x-forwarded-for': network })
+      await answer.body?.cancel()
+      assert.is(answer.headers.get('x-injected'), null, url)
+      assert.ok(answer.status !== 429 && answer.status < 500, `${answer.status} ${url}`)
+    }
+})
+
 // The provider may have authenticated the user earlier; max_age limits the age of that login.
 test('a login with max_age has its time in the ID token', async () => {
   for (const age of [0, 1, 3600]) {
