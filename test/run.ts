@@ -1,6 +1,6 @@
 /**
- * Runs the tests, each file in its own process. `npm test -- registry gateway` runs the files whose path contains one of
- * the words.
+ * Runs the tests: long files each in its own process, short ones of one folder together (setup/runner/groups.ts).
+ * `npm test -- registry gateway` runs the files whose path contains one of the words.
  *
  * Set-up runs at the same time; a file only waits for what it needs. Files that need something that only the user can
  * install do not run, and a line at the end says so; in CI (`CI=true`) that is a failure. Files that failed last time run
@@ -15,8 +15,18 @@ import { E2E_FILES, listNeeds } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
 import { makeFor } from './setup/runner/bundle.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
-import { hasRoom, inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
-import { endAll, type Result, runFile } from './setup/runner/run-file.ts'
+import { groupTurns } from './setup/runner/groups.ts'
+import {
+  hasRoom,
+  inOrder,
+  listFiles,
+  type Passed,
+  secondsLeft,
+  shownRest,
+  type Turn,
+  takeNext,
+} from './setup/runner/order.ts'
+import { endAll, type Result, runFiles } from './setup/runner/run-file.ts'
 import { slowestLines } from './setup/runner/slowest.ts'
 import { testFiles } from './setup/test-files.ts'
 
@@ -25,6 +35,10 @@ const CORES = availableParallelism()
 /** Number of files at a time, if the user sets it; by default as many as the cores have room for. */
 const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
+/** Whether each file has its own process. */
+const IS_ALONE = process.env['TEST_ALONE'] === 'true'
+/** For fewer files, a failure is shown sooner if each has its own process. */
+const LEAST_FILES = 10
 /** The number of lanes that take the longest files; one lane always takes the shortest. */
 const LONG_LANES = Math.min(CORES, (JOBS ?? Number.POSITIVE_INFINITY) - 1)
 /** Time between two lines of progress. */
@@ -69,16 +83,17 @@ const allCame = Promise.all(
     ),
   ),
 )
-const listOutcomes = (file: string) => (needs.get(file) ?? []).map(({ name }) => come.get(name))
+const nameNeeds = (turn: Turn) => listFiles(turn).flatMap((file) => (needs.get(file) ?? []).map(({ name }) => name))
+const listOutcomes = (turn: Turn) => nameNeeds(turn).map((name) => come.get(name))
 
-function isReady({ file }: Turn): boolean {
-  const outcomes = listOutcomes(file)
+function isReady(turn: Turn): boolean {
+  const outcomes = listOutcomes(turn)
   return outcomes.some((outcome) => outcome instanceof Error) || outcomes.every((outcome) => outcome === true)
 }
 
 /** Waits until one more need of a waiting file is available, or has failed. */
 async function nextArrival(): Promise<void> {
-  const awaited = new Set(waiting.flatMap(({ file }) => needs.get(file) ?? []).map(({ name }) => name))
+  const awaited = new Set(waiting.flatMap(nameNeeds))
   const open = [...awaited].filter((name) => !come.has(name))
   await Promise.race(open.map((name) => arrivals.get(name)?.catch(() => {})))
   // `come` is updated one turn later.
@@ -86,12 +101,13 @@ async function nextArrival(): Promise<void> {
 }
 
 const lastRuns = readLastRuns()
-const waiting = inOrder(
-  files.map((file): Turn => {
-    const { seconds = guessSeconds(file, needs.get(file) ?? []), cpu, hasFailed = false } = lastRuns[file] ?? {}
-    return { file, seconds, hasFailed, ...(cpu === undefined ? {} : { share: cpu / seconds }) }
-  }),
-)
+function makeTurn(file: string): Turn {
+  const { seconds = guessSeconds(file, needs.get(file) ?? []), cpu, hasFailed = false } = lastRuns[file] ?? {}
+  return { file, seconds, hasFailed, ...(cpu === undefined ? {} : { share: cpu / seconds }) }
+}
+const groupShort = (turns: readonly Turn[]): readonly Turn[] =>
+  IS_ALONE || files.length < LEAST_FILES ? turns : groupTurns(turns, (file) => nameNeeds(makeTurn(file)).join())
+const waiting = inOrder(groupShort(files.map(makeTurn)))
 const running = new Map<Turn, number>()
 const results: Result[] = []
 const ended: Passed[] = []
@@ -108,14 +124,19 @@ function tell(result: Result): void {
 }
 
 async function take(turn: Turn): Promise<void> {
-  const missing = listOutcomes(turn.file).filter((outcome) => outcome instanceof Error)
-  if (missing.length > 0) return leaveOut(turn.file, missing)
+  const missing = listOutcomes(turn).filter((outcome) => outcome instanceof Error)
+  if (missing.length > 0) {
+    for (const file of listFiles(turn)) leaveOut(file, missing)
+    return
+  }
   const since = performance.now()
   running.set(turn, since)
-  const result = await runFile(turn.file)
+  const told = await runFiles(listFiles(turn))
   running.delete(turn)
-  ended.push({ expected: turn.seconds, passed: secondsSince(since) })
-  tell(result)
+  const left = listFiles(turn).slice(told.length)
+  if (left.length === 0) ended.push({ expected: turn.seconds, passed: secondsSince(since) })
+  told.forEach(tell)
+  if (left.length > 0) waiting.splice(0, waiting.length, ...inOrder([...waiting, ...groupShort(left.map(makeTurn))]))
 }
 
 /** A file that can't run counts as failed, unless only the user can install what it needs and this is not CI. */
@@ -137,10 +158,14 @@ function leaveOut(file: string, missing: readonly Error[]): void {
 const long = new Set<Turn>()
 let mostAtOnce = 0
 
+const hasPlace = (atWork: readonly Turn[]) =>
+  JOBS === undefined ? hasRoom(atWork, CORES, 3 * CORES + 1) : atWork.length < JOBS
+
 async function workThrough(): Promise<void> {
   const atWork = new Map<Turn, Promise<void>>()
-  while (waiting.length > 0) {
-    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 3 * CORES + 1) : atWork.size < JOBS
+  // The rest of a group in which a file has failed comes back.
+  while (waiting.length > 0 || atWork.size > 0) {
+    const room = waiting.length > 0 && hasPlace([...atWork.keys()])
     const turn = room ? takeNext(waiting, isReady, long.size < LONG_LANES) : undefined
     if (turn === undefined) {
       await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])
@@ -154,7 +179,6 @@ async function workThrough(): Promise<void> {
     atWork.set(turn, taken)
     mostAtOnce = Math.max(mostAtOnce, atWork.size)
   }
-  await Promise.all(atWork.values())
 }
 
 const keep = () =>
@@ -174,13 +198,15 @@ process.on('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
 
+const countLeftOut = () => new Set(notRun.values().flatMap(({ files: left }) => left)).size
+
 const telling = setInterval(() => {
   const atWork = [...running].map(([{ seconds }, since]) => ({ expected: seconds, passed: secondsSince(since) }))
   const failures = results.filter(({ failed }) => failed > 0).length
   const rest = shownRest(secondsLeft(waiting, atWork, ended, atWork.length))
   const setUp = come.size < arrivals.size ? ', set-up is at work' : ''
   console.log(
-    `${files.length - waiting.length - running.size} of ${files.length} files, ${failures} of them failed, ${rest}${setUp}`,
+    `${results.length + countLeftOut()} of ${files.length} files, ${failures} of them failed, ${rest}${setUp}`,
   )
 }, TELL_MS)
 

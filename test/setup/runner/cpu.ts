@@ -38,6 +38,9 @@ function readTimes(pid: number | 'self'): Times | undefined {
   }
 }
 
+/** Returns the CPU seconds of this process and of the children that it has waited for, or undefined if unknown. */
+export const readOwnSeconds = (): number | undefined => readTimes('self')?.seconds
+
 let counted = readTimes('self')?.ofChildren ?? 0
 
 /**

@@ -27,7 +27,7 @@ async function haveComputed(): Promise<void> {
 }
 
 test.before(() => {
-  if (ending !== 'soon' && ending !== 'busy') createServer().listen(0, '127.0.0.1')
+  if (ending !== 'soon' && ending !== 'busy' && ending !== 'crash') createServer().listen(0, '127.0.0.1')
   if (ending === 'deaf') process.removeAllListeners('SIGUSR2')
   if (ending === 'before') throw new Error('nothing can be tested')
 })
@@ -36,6 +36,7 @@ test('something', async () => {
   console.log('progress: half of it is done')
   console.log('what else is told')
   if (ending === 'busy') await haveComputed()
+  if (ending === 'crash') process.exit(7)
   assert.is(ending === 'failed', false)
 })
 

@@ -1,14 +1,19 @@
 /** Determines the order of test files, and estimates the remaining time. */
 
-/** The properties of a test file that determine its turn. */
+/** The properties of a test file, or of a group of files, that determine its turn. */
 export interface Turn {
   readonly file: string
+  /** Files that run behind it in the same process. */
+  readonly others?: readonly string[]
   /** The expected duration in seconds. */
   readonly seconds: number
   /** The expected share of a core; a half if unknown. */
   readonly share?: number
   readonly hasFailed: boolean
 }
+
+/** Returns the files of a turn in their order. */
+export const listFiles = ({ file, others = [] }: Turn): readonly string[] => [file, ...others]
 
 /** Sorts the files: those that failed last time first, then the shortest. */
 export const inOrder = (turns: readonly Turn[]): Turn[] =>

@@ -1,5 +1,5 @@
 /**
- * Runs one test file in its own process and judges the result.
+ * Runs one test file, or several one after another, in a process and judges the results.
  *
  * A file has passed only if uvu's summary was printed and passed equals total with nothing skipped, because uvu ends with
  * exit code 0 if a promise never settles. A watchdog ends the process group of a file that hangs, or that lives on after
@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { leakLines, watchSecrets } from '../../secrets/scan.ts'
 import { compileCache } from './compile-cache.ts'
 import { CpuWatch, takeEnded } from './cpu.ts'
+import { SplitOutput } from './several-output.ts'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
 const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 60_000)
@@ -20,10 +21,10 @@ const SUMMARY = /^ {2}Duration: {2}/m
 /** Comes after the dots of the tests that have ended. */
 const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const root = join(import.meta.dirname, '../../..')
-const PRELOADED = ['loaded-modules.ts', '../../secrets/watch.ts', 'hooks.ts'].flatMap((file) => [
-  '--import',
-  new URL(file, import.meta.url).href,
-])
+const preload = (file: string) => ['--import', new URL(file, import.meta.url).href]
+const PRELOADED = ['loaded-modules.ts', '../../secrets/watch.ts', 'hooks.ts'].flatMap(preload)
+const DEFERRED = preload('deferred.ts')
+const SEVERAL = join(import.meta.dirname, 'several.ts')
 const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, which is therefore not shown' }
 
 export interface Cost {
@@ -74,11 +75,25 @@ function endGroup(pid: number): void {
   } catch {}
 }
 
-export function runFile(file: string): Promise<Result> {
+/** The output of one file, and its figures once it has ended. */
+interface Part {
+  output: string
+  /** Length of the whole lines that were searched for what is shown at once. */
+  searched: number
+  ended?: { readonly at: number; readonly cpu: number }
+}
+
+/**
+ * Runs files one after another in one process (several.ts), and returns their results. The files behind one that has
+ * failed have not run, and have no result.
+ */
+export function runFiles(files: readonly string[]): Promise<Result[]> {
   const started = performance.now()
   const secrets = watchSecrets()
+  const isOne = files.length === 1
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...PRELOADED, file], {
+    const program = isOne ? [...PRELOADED, ...files] : [...DEFERRED, ...PRELOADED, SEVERAL, ...files]
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...program], {
       cwd: root,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -95,24 +110,47 @@ export function runFile(file: string): Promise<Result> {
         child.kill('SIGUSR2')
         watchdog = setTimeout(() => endGroup(pid), TELL_MS)
       }, ms)
-    let watchdog = endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
-    let output = ''
+    const mayWork = () => endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
+    let watchdog = mayWork()
+    const parts = files.map((): Part => ({ output: '', searched: 0 }))
     let isOver = false
-    let lines = 0
+    let isStopped = false
     let cpu: number | undefined
-    const collect = (chunk: Buffer) => {
-      output += chunk.toString()
-      const whole = output.lastIndexOf('\n') + 1
-      const added = output.slice(lines, whole)
-      lines = whole
-      for (const [line] of added.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
-      if (isOver || !SUMMARY.test(added)) return
+    const mustEnd = () => {
+      if (isOver) return
       isOver = true
       clearTimeout(watchdog)
-      watchdog = endIn(LINGER_MS, `none ${LINGER_MS / 1000} s after its summary: it has left something open`)
+      const others = isOne ? '' : `, or one of the files before it has: ${files.join(', ')}`
+      watchdog = endIn(LINGER_MS, `none ${LINGER_MS / 1000} s after its summary: it has left something open${others}`)
     }
-    child.stdout.on('data', collect)
-    child.stderr.on('data', collect)
+    const collect = (text: string, file: number) => {
+      const part = parts[file]
+      if (part === undefined) return
+      part.output += text
+      const whole = part.output.lastIndexOf('\n') + 1
+      const added = part.output.slice(part.searched, whole)
+      part.searched = whole
+      for (const [line] of added.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
+      if (isOne && SUMMARY.test(added)) mustEnd()
+    }
+    const onEnd = (file: number, used: number, isLast: boolean) => {
+      const part = parts[file]
+      if (part === undefined) return
+      part.ended = { at: performance.now(), cpu: used }
+      if (isLast) {
+        isStopped = true
+        return mustEnd()
+      }
+      clearTimeout(watchdog)
+      watchdog = mayWork()
+    }
+    let ended = 0
+    const splits = [
+      new SplitOutput({ text: collect, end: (used, isLast) => onEnd(ended++, used, isLast) }),
+      new SplitOutput({ text: collect, end: () => {} }),
+    ] as const
+    for (const [index, stream] of [child.stdout, child.stderr].entries())
+      stream.setEncoding('utf8').on('data', (piece: string) => splits[index]?.take(piece))
     child.on('exit', () => {
       isOver = true
       clearTimeout(watchdog)
@@ -130,12 +168,25 @@ export function runFile(file: string): Promise<Result> {
     // After the end of the output, which may be read after the exit.
     child.on('close', (code, signal) => {
       clearTimeout(watchdog)
+      for (const split of splits) split.end()
       // The process would have reported, but its listener was already gone with all its handles.
       if (late && signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
-      const leaks = leakLines(secrets.leaks(output))
-      const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
-      const text = leaks === '' ? output : leaks
-      resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, cpu, output: text })
+      const ran = parts.slice(0, isStopped ? ended : ended + 1)
+      const leaks = leakLines(secrets.leaks(ran.map(({ output }) => output).join('')))
+      const exit = late || String(code ?? signal)
+      let [since, used] = [started, 0]
+      const results = ran.map((part, index): Result => {
+        const isLast = index === ran.length - 1
+        const judged = { ...judge(part.output, isLast ? exit : '0'), ...(leaks !== '' && LEAKED) }
+        const until = isLast ? performance.now() : (part.ended?.at ?? since)
+        // The last file is charged with what was used after it, and by processes that nobody waited for.
+        const usedNow = isLast ? cpu : (part.ended?.cpu ?? used)
+        const cost = { seconds: (until - since) / 1000, cpu: usedNow === undefined ? undefined : usedNow - used }
+        since = until
+        used = usedNow ?? used
+        return { file: files[index] as string, ...judged, ...cost, output: leaks === '' ? part.output : leaks }
+      })
+      resolve(results)
     })
   })
 }

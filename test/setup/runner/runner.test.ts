@@ -47,6 +47,78 @@ test('a file that dies of the signal that asks for its open handles is reported 
   assert.match(stdout, '1 passed, 1 failed')
 })
 
+const ENDING = 'test/setup/runner/ending.ts'
+const LEAKING = 'test/secrets/leaking.ts'
+
+/** Runs both files in one process. */
+async function runBoth(ending: string, leak = 'nothing', files: readonly string[] = [ENDING, LEAKING]) {
+  Object.assign(process.env, { PORTICO_ENDING: ending, PORTICO_LEAK: leak, TEST_LINGER_MS: '500' })
+  const { runFiles } = await import('./run-file.ts')
+  return runFiles(files)
+}
+
+test('files that share a process are judged each by itself', async () => {
+  const results = await runBoth('soon')
+  assert.equal(
+    results.map(({ file, passed, failed, verdict }) => [file, passed, failed, verdict]),
+    [
+      [ENDING, 1, 0, 'ok'],
+      [LEAKING, 1, 0, 'ok'],
+    ],
+  )
+  const [first, second] = results
+  assert.match(first?.output ?? '', 'what else')
+  assert.not.match(first?.output ?? '', 'all is well')
+  assert.match(second?.output ?? '', 'all is well')
+  if (process.platform === 'linux') for (const { cpu = 0 } of results) assert.ok(cpu > 0 && cpu < 5, `${cpu}`)
+})
+
+test('a failure ends the process, and the files behind it have no result', async () => {
+  const results = await runBoth('failed')
+  assert.equal(
+    results.map(({ passed, failed }) => [passed, failed]),
+    [[0, 1]],
+  )
+  const [other, last] = await runBoth('failed', 'nothing', [LEAKING, ENDING])
+  assert.is(other?.verdict, 'ok')
+  assert.is(last?.failed, 1)
+})
+
+test('an error of a hook fails its own file', async () => {
+  const [first, ...others] = await runBoth('before')
+  assert.match(first?.verdict ?? '', 'no test ran')
+  assert.match(first?.output ?? '', 'nothing can be tested')
+  assert.is(others.length, 1)
+})
+
+test('a file that leaves a server open fails the last one, which names all of them', async () => {
+  const results = await runBoth('late')
+  assert.is(results[0]?.verdict, 'ok')
+  assert.match(results[1]?.verdict ?? '', 'it has left something open, or one of the files before it has')
+  assert.match(results[1]?.verdict ?? '', ENDING)
+  assert.match(results[1]?.output ?? '', 'TCPServerWrap')
+})
+
+test('a leak fails each file of the process', async () => {
+  const results = await runBoth('soon', 'printed')
+  assert.equal(
+    results.map(({ failed, verdict }) => [failed, verdict]),
+    results.map(() => [1, 'a secret is in its output, which is therefore not shown']),
+  )
+  assert.is(results.length, 2)
+})
+
+test('a process that dies has results of the files before and of the one that it ran', async () => {
+  const results = await runBoth('crash', 'nothing', [LEAKING, ENDING, 'test/setup/runner/order.test.ts'])
+  assert.equal(
+    results.map(({ passed, failed, verdict }) => [passed, failed, verdict]),
+    [
+      [1, 0, 'ok'],
+      [0, 1, 'exit 7'],
+    ],
+  )
+})
+
 // Only Linux reports CPU seconds.
 if (process.platform === 'linux')
   test('CPU seconds of a file are those of all processes that it starts, also of one that has left its group', () => {

@@ -67,6 +67,7 @@ export async function startOwnRegistry(source: object, options: SourceOptions = 
 /** Ends the shared registry; call it after all tests of a file. */
 export async function endRegistry(): Promise<void> {
   await shared?.close()
+  shared = undefined
 }
 
 async function startEmpty(): Promise<TestRegistry> {

@@ -101,6 +101,7 @@ export function onBothStores(
 export async function endStores(): Promise<void> {
   for (const kind of shared.keys()) await closeShared(kind)
   await postgres?.close()
+  postgres = undefined
 }
 
 /** Returns the published entries by `name@version`. */
