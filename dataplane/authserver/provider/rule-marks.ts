@@ -62,21 +62,19 @@ const originOf = (url: string | undefined): string | undefined =>
 
 /**
  * Creates the function that returns the mark of the party whose tokens or keys are stored under a provider's name: where
- * users log in, and where refresh tokens are sent; for keys the servers that the configuration names. Undefined if there
- * is no such provider.
+ * users log in, and where refresh tokens are sent; for keys the server where users get them. Undefined if there is no
+ * such provider, or if a provider of keys does not name that server.
  */
 export function createMarkOfTokens({ upstreamProviders }: AuthServerConfig): MarkOfProvider {
-  const marks = new Map(
-    upstreamProviders.map((provider) => {
-      const { name, oauth2Config, keyConfig } = provider
-      const mark =
-        keyConfig === undefined
-          ? markFor('tokens', providerMark(provider), originOf(oauth2Config?.tokenEndpoint))
-          : markFor('key', name, originOf(keyConfig.helpUrl), originOf(keyConfig.verify?.url))
-      return [name, mark]
-    }),
-  )
+  const marks = new Map(upstreamProviders.map((provider) => [provider.name, markOfTokens(provider)]))
   return (name) => marks.get(name)
+}
+
+function markOfTokens(provider: UpstreamProviderConfig): string | undefined {
+  const { name, oauth2Config, keyConfig } = provider
+  if (keyConfig === undefined) return markFor('tokens', providerMark(provider), originOf(oauth2Config?.tokenEndpoint))
+  const home = originOf(keyConfig.helpUrl)
+  return home === undefined ? undefined : markFor('key', name, home)
 }
 
 /** Tells whether a token depends on a part that the configuration no longer has. */

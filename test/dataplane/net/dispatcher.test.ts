@@ -278,7 +278,7 @@ test('small documents are requested with gzip, and decoded in any encoding, with
     acceptEncoding = request.headers['accept-encoding']
     response.writeHead(200, { 'content-encoding': sent.encoding }).end(sent.body)
   })
-  const guardedFetch = createGuardedFetch({ allowLoopback: true, maxBytes: 10_000 })
+  const guardedFetch = createGuardedFetch({ allowLoopback: true, maxBytes: 10_000, timeoutMs: 60_000 })
   cleanups.push(() => guardedFetch.close())
   const get = () => guardedFetch(`http://127.0.0.1:${port}/`)
   const text = JSON.stringify({ issuer: 'https://x.example', words: 'ä'.repeat(1_000) })
