@@ -125,6 +125,7 @@ test('the Redis of the authorization server is enough', async () => {
     .setIssuer(issuer)
     .setSubject('alice')
     .setAudience('us')
+    .setIssuedAt()
     .setExpirationTime('5m')
     .sign(privateKey)
   const challenged = await send(one.url, await key.headers('POST', RESOURCE, token))
