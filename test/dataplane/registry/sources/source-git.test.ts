@@ -544,8 +544,11 @@ test('a link within the repository is followed; other obstacles are reported by 
   )
   for (const at of found.keys()) assert.equal(await namesIn(running, at), ['com.example/a@1.0.0'])
   for (const [at, message] of Object.values(missing).entries()) {
-    const { state, error } = await running.source(`s${found.length + at}`)
-    assert.is(state, 'failed')
+    const read = () => running.source(`s${found.length + at}`)
+    let seen = await read()
+    // It may be read again at this moment.
+    await eventually('it has failed', async () => (seen = await read()).state === 'failed')
+    const { error } = seen
     assert.is(error?.code, 'file_missing')
     assert.ok(error?.message.startsWith(message) || error?.message.includes(`: ${message}`), error?.message)
   }
