@@ -268,6 +268,13 @@ async function registryOfEach(
   return registry
 }
 
+/** Returns the error of the source with this number. It may be read again at this moment, so this waits for the end. */
+async function readError({ source }: TestRegistry, at: number) {
+  let seen = await source(`s${at}`)
+  await eventually('it has failed', async () => (seen = await source(`s${at}`)).state === 'failed')
+  return seen.error
+}
+
 /** Returns what the source with this number has. */
 async function namesIn({ url }: TestRegistry, at: number): Promise<string[]> {
   const answer = await fetch(`${url}/registry/s${at}/v0.1/servers`)
@@ -544,11 +551,7 @@ test('a link within the repository is followed; other obstacles are reported by 
   )
   for (const at of found.keys()) assert.equal(await namesIn(running, at), ['com.example/a@1.0.0'])
   for (const [at, message] of Object.values(missing).entries()) {
-    const read = () => running.source(`s${found.length + at}`)
-    let seen = await read()
-    // It may be read again at this moment.
-    await eventually('it has failed', async () => (seen = await read()).state === 'failed')
-    const { error } = seen
+    const error = await readError(running, found.length + at)
     assert.is(error?.code, 'file_missing')
     assert.ok(error?.message.startsWith(message) || error?.message.includes(`: ${message}`), error?.message)
   }
@@ -561,8 +564,7 @@ test('a missing repository, and one of another user, are reported as such', asyn
   ) => {
     const running = await registryOfEach(places)
     for (const [at, [, , code, message]] of places.entries()) {
-      const { state, error } = await running.source(`s${at}`)
-      assert.is(state, 'failed')
+      const error = await readError(running, at)
       assert.match(error?.message ?? '', message)
       assert.is(error?.code, code)
     }
