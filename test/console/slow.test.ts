@@ -145,7 +145,7 @@ test('64: an API server that sends Retry-After is left alone for that time', asy
     assert.is(json.status, 503)
     const seconds = Number(json.headers.get('retry-after'))
     assert.ok(seconds >= 1 && seconds <= 30, String(seconds))
-    assert.match(await (await one.get('/', cookie)).text(), 'the page asks the user to wait')
+    assert.match(await (await one.get('/', cookie)).text(), 'asks to wait')
   }
   assert.is(lists().length, before, 'nothing was requested meanwhile')
   clock.pass(2_000)
