@@ -86,7 +86,7 @@ test('the status shows the health of backends, and one that goes down is a condi
       const { status } = read('vmcp', 'all')
       return status?.discoveredBackends?.[0]?.status === state && status
     }, state)
-  const ready = await until('it is ready')
+  const ready = await until('ready')
   assert.match(ready.discoveredBackends[0].mcpRevision, /^\d{4}-\d{2}-\d{2}$/)
   assert.is(healthy(ready)?.status, 'True')
   await backends[0]?.close()
