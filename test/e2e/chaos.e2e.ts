@@ -88,6 +88,7 @@ test(`the workloads become ready (CHAOS_SEED=${SEED})`, async () => {
 })
 
 test('processes are killed under changes', async () => {
+  assert.ok(callers.length > 0, 'the workloads became ready')
   const end = performance.now() + SECONDS * 1000
   const isOver = () =>
     performance.now() > end && applied >= LEAST_CHANGES && [...kills.counts.values()].every((count) => count > 0)

@@ -77,6 +77,8 @@ const kubeletConfig = (directory: string, minor: number) => ({
   containerRuntimeEndpoint: `unix://${directory}/containerd.sock`,
   enforceNodeAllocatable: [],
   evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%' },
+  // On a full disk the kubelet would remove images, which can't be pulled again.
+  imageGCHighThresholdPercent: 100,
   ...(minor >= 31 ? { failCgroupV1: false } : {}),
   failSwapOn: false,
   resolvConf: join(directory, 'resolv.conf'),
