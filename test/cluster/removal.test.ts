@@ -192,7 +192,8 @@ async function stopWithPod(operator: OperatorProcess): Promise<void> {
 
 test('removing the whole installation at once: the operator keeps its rights until it has removed its finalizers', async () => {
   const operator = await install()
-  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  // The end of the namespace may remove what kubectl has not come to yet.
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--wait=false'])
   await Promise.all([stopWithPod(operator), isGone()])
   assert.match(operator.log(), 'it has released all finalizers')
 })
@@ -223,7 +224,7 @@ test('if a namespaced installation is deleted at once, its configs stay without 
   apply(...objects)
   const config = () => plane.read('mcpotel', 'main', SYSTEM).metadata.finalizers ?? []
   await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config has a finalizer')
-  plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=180s'])
+  plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--ignore-not-found', '--timeout=180s'])
   await stopWithPod(operator)
   assert.not(config().includes(FINALIZER), operator.log())
   const ours = { namespace: SYSTEM, labels: 'app.kubernetes.io/part-of=portico' }
