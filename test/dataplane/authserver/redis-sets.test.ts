@@ -60,6 +60,9 @@ const keepUp = (lines: readonly Record<string, unknown>[]) => {
   return changes.at(-1)?.startsWith('no replica') !== true
 }
 
+/** The pause between two requests of a user. */
+const PAUSE_MS = 200
+
 test('a failover under load loses no login and no client, and people can log in', async () => {
   const set = await startSentinelSet()
   cleanups.push(set.close)
@@ -94,8 +97,8 @@ test('a failover under load loses no login and no client, and people can log in'
       } else if (answer.status === 503) await answer.arrayBuffer()
       else return void refused.push(await refusal(answer))
       if (isOver) return void refused.push('the time was over')
-      // More than twelve users at this pace would starve the Sentinels, which share the cores.
-      await wait(100)
+      // More of them, or a higher pace, would starve the Sentinels, which share the cores.
+      await wait(PAUSE_MS)
     }
   }
   // Other users keep logging in meanwhile, two of them just when the master stops.
@@ -113,12 +116,14 @@ test('a failover under load loses no login and no client, and people can log in'
       if ('tokens' in ended) redeemed.push({ client, ...ended })
       if ('tokens' in ended && wasDown) person.after++
       if (isOver) return void refused.push('the time was over')
-      await wait(100)
+      await wait(PAUSE_MS)
     }
   }
   const [one, two, ...others] = people as [(typeof people)[0], (typeof people)[0], ...typeof people]
   const noteFailure = (error: Error) => void refused.push(error.message)
-  const used = Promise.all([...users.map(use), ...others.map((person) => logIn(person).catch(noteFailure))])
+  const used = Promise.all(
+    [...users.map(use), ...others.map((person) => logIn(person))].map((work) => work.catch(noteFailure)),
+  )
   await wait(500)
   // For five seconds the gateway does not wait for a late replica: writes of that time may be lost.
   await eventually('the replicas keep up', () => [server.gateway, replica].every(({ lines }) => keepUp(lines)))
