@@ -32,7 +32,7 @@ export interface KindDeclaration<
   Status extends TSchema = TSchema,
   Kind extends string = string,
 > extends Declared<Spec, Status, Kind> {
-  /** What the spec names: objects of our kinds, Secrets and ConfigMaps. Derived from the schema. */
+  /** The references that the schema of the spec declares: to objects of our kinds, Secrets and ConfigMaps. */
   readonly references: References
 }
 

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { errors } from 'undici'
+import { type buildConnector, errors } from 'undici'
 
 /** The part of undici's parser that reads answers and counts the bytes of headers and trailers. */
 interface Parser {
@@ -38,7 +38,7 @@ const bounded = new WeakSet<Parser>()
  * thousands in the same chunk, and the process does nothing else meanwhile. The text of the status, informational answers
  * and the framing of a body are limited, too: undici reads any amount of them. The parser exists once undici has the socket.
  */
-export function boundHeads(socket: Socket): void {
+function boundHeads(socket: Socket): void {
   const key = Object.getOwnPropertySymbols(socket).find(({ description }) => description === 'parser')
   const parser = key === undefined ? undefined : (socket as unknown as Readonly<Record<symbol, Parser | null>>)[key]
   const shared: Parser | null = parser === undefined || parser === null ? null : Object.getPrototypeOf(parser)
@@ -75,3 +75,12 @@ export function boundHeads(socket: Socket): void {
     return onHeadersComplete.call(this, status, isUpgrade, isKept)
   }
 }
+
+/** Wraps a connector of undici: the answers on its connections are limited as above. */
+export const boundedConnector =
+  (connector: buildConnector.connector): buildConnector.connector =>
+  (target, callback) =>
+    connector(target, (...connected) => {
+      callback(...connected)
+      if (connected[0] === null) boundHeads(connected[1])
+    })

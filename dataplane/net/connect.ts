@@ -4,7 +4,7 @@ import { createSecureContext, getCACertificates } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { type AddressClass, classifyAddress } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
-import { boundHeads } from './bound-heads.ts'
+import { boundedConnector } from './bound-heads.ts'
 
 export interface ConnectOptions {
   /** PEM file of CAs that are trusted besides the system's; reread when it changes. */
@@ -59,10 +59,7 @@ export function guardedConnect(options: ConnectOptions): buildConnector.connecto
       callback(error as Error, null)
       return
     }
-    connector(target, (...connected) => {
-      callback(...connected)
-      if (connected[0] === null) boundHeads(connected[1])
-    })
+    boundedConnector(connector)(target, callback)
   }
 }
 

@@ -195,7 +195,7 @@ const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
   ),
 ]
 
-/** What no schema says of a type. */
+/** The rules of each type that its schema can't express. */
 const types: { readonly [T in CredentialType]: TypeRules<T> } = {
   tokenExchange: {
     findings: tokenClientFindings,

@@ -60,7 +60,7 @@ export interface GrantedToken {
   readonly login?: string | undefined
   /** The login with which this token ends. The token gives no access to the login's provider tokens. */
   readonly delegatedLogin?: string | undefined
-  /** What the token was exchanged from; it ends with each of them. See `SOURCES_CLAIM`. */
+  /** The tokens and logins that the token was exchanged from. It ends with each of them (`SOURCES_CLAIM`). */
   readonly sources?: readonly string[] | undefined
   /** The provider at which the subject logs in, if the token belongs to no login. */
   readonly loginProvider?: string | undefined
