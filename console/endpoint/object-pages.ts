@@ -5,7 +5,7 @@ import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
 import { type AuditedCall, listDenied, parseCall } from '../facts/calls.ts'
 import { declaredRegistries } from '../facts/catalog.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
-import { readListQuery } from '../facts/list.ts'
+import { readCursor } from '../facts/list.ts'
 import { mapFacts } from '../facts/map.ts'
 import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
 import { sourceFacts } from '../facts/source.ts'
@@ -33,7 +33,7 @@ const requirePart = (visit: Visit, part: string) => {
   return object
 }
 
-const readMapList = ({ c, query }: Visit) => ({ path: c.req.path, start: Number(readListQuery(query).cursor) })
+const readMapList = ({ c, query }: Visit) => ({ path: c.req.path, start: Number(readCursor(query('cursor'))) })
 
 /** Shows the whole map. */
 export const map: Page = async (visit) => {

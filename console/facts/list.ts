@@ -50,6 +50,9 @@ const ORDERS: Readonly<Record<string, (left: Subject, right: Subject) => number>
 export const EVERY_KIND = 'all'
 const KNOWN: readonly string[] = [EVERY_KIND, ...Object.values(kinds).map(({ kind }) => kind)]
 
+/** Reads the number of a page's first row, as text; empty for anything else. */
+export const readCursor = (text = ''): string => (/^\d{1,7}$/.test(text) ? text : '')
+
 /** Reads the query of the list. Unknown values count as absent. */
 export function readListQuery(query: (name: string) => string | undefined): ListQuery {
   const text = (name: string) => (query(name) ?? '').slice(0, LONGEST_QUERY)
@@ -60,7 +63,7 @@ export function readListQuery(query: (name: string) => string | undefined): List
     state: oneOf('state', STATES),
     q: text('q'),
     sort: oneOf('sort', SORTS) || 'state',
-    cursor: /^\d{1,7}$/.test(text('cursor')) ? text('cursor') : '',
+    cursor: readCursor(query('cursor')),
   }
 }
 
