@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { build, type OutputFile, type Plugin } from 'esbuild'
-import { NO_GC, NOT_SMALL } from '../cli/memory.ts'
+import { NO_GC, NOT_FAST, NOT_SMALL } from '../cli/memory.ts'
 import { CHUNK_OPTIONS, withImportMeta } from './commonjs.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 
@@ -94,7 +94,7 @@ backends: [{name: b, url: "http://127.0.0.1:9/mcp"}]
 `,
     args: (file) => ['serve', 'gateway', '--config', file, '--listen', NOBODY, ...ADMIN],
     started: '"msg":"no list of tools"',
-    flagsBack: [],
+    flagsBack: NOT_FAST,
   },
   // An operator whose API server is unreachable.
   operator: {

@@ -27,6 +27,32 @@ export function staySmall(): void {
 }
 
 /**
+ * Flags of a process that answers calls.
+ *
+ * V8's memory reducer collects the heap of a process that has become idle, and drops the hidden classes of which no
+ * object lives just then. The optimized code that depends on them is thrown away, and what replaces it stays slower: of
+ * gateways of one build a third took 65 to 80 instead of 53 µs of processor time a call, with all features on 130 to 190
+ * instead of 96. An operator needs the reducer: without it 500 workloads take 102 instead of 94 MiB.
+ *
+ * A call runs through many small functions: with twice V8's bound for what is inlined it costs 3 % less, and 3 % less
+ * with a young generation that grows fourfold. Given to Node at the start, these two would make it compile its own
+ * modules anew (25 ms, 1 MiB).
+ */
+const FAST = {
+  '--memory-reducer-gc-count=0': '--memory-reducer-gc-count=2',
+  '--max-inlined-bytecode-size-cumulative=1840': '--max-inlined-bytecode-size-cumulative=920',
+  '--semi-space-growth-factor=4': '--semi-space-growth-factor=2',
+}
+
+/** The flags that restore V8's defaults. */
+export const NOT_FAST: readonly string[] = Object.values(FAST)
+
+/** Makes this process take less for each call. */
+export function answerFast(): void {
+  for (const flag of Object.keys(FAST)) setFlagsFromString(flag)
+}
+
+/**
  * Makes this process collect its heap when it has grown by 70 %. A console holds much and keeps it for long: ten viewers
  * of 2,000 workloads take 253 MiB, with this flag 211. The first page of somebody new takes a tenth longer for it.
  */
