@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import { type BlockList, isIP, isIPv4 } from 'node:net'
-import { LRUCache } from 'lru-cache'
 import { AUDIT_DATA_BYTES, AUDIT_DELEGATION_DEPTH } from '../../crds/settings/gateway/defaults.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { AuditSettings } from '../config/audit/audit.ts'
@@ -32,8 +31,8 @@ export class AuditLines implements AuditLog {
   readonly #agents = new KeptTexts(cleanAgent)
   readonly #values = new KeptTexts(cleanedText)
   readonly #digests = new KeptTexts(digestSession)
-  #writtenAt = 0
-  #timeText = ''
+  #second = -1
+  #secondText = ''
   readonly #take: (line: string) => void
 
   constructor(settings: AuditSettings, component: string, take: (line: string) => void) {
@@ -79,14 +78,15 @@ export class AuditLines implements AuditLog {
     return `${line}}\n`
   }
 
-  /** Returns the time of day (ISO 8601, milliseconds), formatted once a millisecond. */
+  /** Returns the time (ISO 8601, milliseconds). What precedes the milliseconds is formatted once a second. */
   #time(): string {
     const now = Date.now()
-    if (now !== this.#writtenAt) {
-      this.#writtenAt = now
-      this.#timeText = new Date(now).toISOString()
+    const second = Math.floor(now / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#secondText = new Date(now).toISOString().slice(0, -'000Z'.length)
     }
-    return this.#timeText
+    return `${this.#secondText}${String(now - second * 1000).padStart(3, '0')}Z`
   }
 
   #sourceOf(request: AuditedRequest): string {
@@ -132,10 +132,13 @@ const cleanedText = (text: string): string => JSON.stringify(withoutUrlSecrets(w
 const readTraceId = (traceparent: unknown): string | undefined =>
   typeof traceparent === 'string' ? TRACE_ID.exec(traceparent)?.[1] : undefined
 
-/** Caches derived texts by key, the least recently used evicted first. Keys have a maximum length. */
+/**
+ * Caches derived texts by key, and drops all of them once there are too many: a cache that evicts the least recently
+ * used took a third of an audited call's line. Keys have a maximum length.
+ */
 class KeptTexts {
   readonly #make: (key: string) => string
-  readonly #texts = new LRUCache<string, string>({ max: MOST_KEPT })
+  readonly #texts = new Map<string, string>()
 
   constructor(make: (key: string) => string) {
     this.#make = make
@@ -143,7 +146,10 @@ class KeptTexts {
 
   get(key: string): string {
     let text = this.#texts.get(key)
-    if (text === undefined) this.#texts.set(key, (text = this.#make(key)))
+    if (text === undefined) {
+      if (this.#texts.size >= MOST_KEPT) this.#texts.clear()
+      this.#texts.set(key, (text = this.#make(key)))
+    }
     return text
   }
 }
