@@ -31,15 +31,13 @@ current-context: c
 const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
 const group = 'apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata: {name: g}\nspec: {}\n'
 
+const OWN_PORTS = ['--health-listen', '127.0.0.1:0', '--metrics-listen', '127.0.0.1:0']
 const programs: Readonly<Record<string, readonly [args: (folder: string) => readonly string[], isUp: RegExp]>> = {
   serve: [
     (folder) => ['serve', 'gateway', '--config', join(folder, 'gateway.yaml'), ...listeners],
     /the gateway serves/,
   ],
-  operator: [
-    (folder) => ['operator', '--kubeconfig', join(folder, 'kubeconfig'), '--health-listen', '127.0.0.1:0'],
-    /"msg":"started"/,
-  ],
+  operator: [(folder) => ['operator', '--kubeconfig', join(folder, 'kubeconfig'), ...OWN_PORTS], /"msg":"started"/],
   run: [
     (folder) => ['run', join(folder, 'g.yaml'), '--state', join(folder, 'state'), '--console', 'off'],
     /Nothing is served yet/,

@@ -44,13 +44,18 @@ export class RedisStage {
     const config = this.config(more)
     const replicas: [GatewayUnderTest, GatewayUnderTest] = [await startGateway(config), await startGateway(config)]
     this.cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
+    await this.ready(replicas)
+    return replicas
+  }
+
+  /** Waits until the replicas are ready and know the tools of their backends. */
+  async ready(replicas: readonly GatewayUnderTest[]): Promise<void> {
     for (const replica of replicas) {
       await eventually('the replica is ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).ok)
       await eventually('the replica knows the tools', async () =>
         (await replica.status()).backends.every(({ tools }) => tools > 0),
       )
     }
-    return replicas
   }
 
   /** As `twoReplicas`, but the first replica is a separate process that a test may kill. */

@@ -172,6 +172,7 @@ test('a stopping replica waits for calls whose clients have returned at another 
     return closed
   }
   cleanups.push(() => two.close(), stop)
+  await stage.ready([one, two])
   onAnswer = () => {}
   const waiting = call(two.url, retry(await startQuestion(one.url)))
   await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
