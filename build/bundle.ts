@@ -7,7 +7,7 @@
  * the image (start.cjs). Usage: bundle.ts [another folder than dist]
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import packageJson from '../package.json' with { type: 'json' }
 import { bundleCommonJs, CHUNK_OPTIONS, importMetaDefines, listLoaded } from './commonjs.ts'
@@ -89,7 +89,7 @@ for (const { name, code, map } of chunks) {
 writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
 for (const [started, sources] of Object.entries(STARTS)) {
   const atStart = new Set(listLoaded(sources, result.metafile))
-  const text = await startText(result.outputFiles.filter(({ path }) => atStart.has(basename(path))))
+  const text = startText(chunks.filter(({ name }) => atStart.has(name)))
   writeFileSync(join(outdir, startFile(started as Started)), text, 'latin1')
 }
 await build({

@@ -10,7 +10,6 @@ import { transform } from 'esbuild'
 /** The CommonJS equivalents of `import.meta`, for the first step, which resolves it. */
 export const importMetaDefines = { 'import.meta.dirname': '__dirname', 'import.meta.url': 'importMetaUrl' }
 
-const IMPORT_META = 'importMetaUrl'
 const IMPORT_META_URL = 'const importMetaUrl = require("node:url").pathToFileURL(__filename).href;'
 
 export const CHUNK_OPTIONS = {
@@ -41,32 +40,12 @@ export function bundleCommonJs(outputs: readonly OutputFile[]): Promise<Chunk[]>
           supported: { 'dynamic-import': false },
           sourcemap: 'external',
           sourcefile: basename(path),
-          ...(text.includes(IMPORT_META) && { banner: IMPORT_META_URL }),
+          ...(text.includes('importMetaUrl') && { banner: IMPORT_META_URL }),
         })
-        return { name: basename(path), code: exportOwn(basename(path), code), map }
+        return { name: basename(path), code, map }
       }),
   )
 }
-
-/** Returns the code of a CommonJS module with what it uses of `import.meta`. */
-export const withImportMeta = (code: string): string =>
-  code.includes(IMPORT_META) ? `${IMPORT_META_URL}${code}` : code
-
-/**
- * Lets a chunk export the object of its getters itself. esbuild exports a copy: each use by another chunk runs two
- * getters, of which the first reads by a computed key. The code keeps its length, so the source map holds. Throws an
- * Error if esbuild writes the copy in another way.
- */
-function exportOwn(name: string, code: string): string {
-  const own = code.replace(COPY, (copy, defProp: string) =>
-    `__toCommonJS=mod=>${defProp}(mod,"__esModule",{value:!0});`.padEnd(copy.length),
-  )
-  if (own === code && code.includes('__toCommonJS'))
-    throw new Error(`${name}: esbuild exports a module in another way than build/commonjs.ts knows`)
-  return own
-}
-
-const COPY = /__toCommonJS=mod=>__copyProps\d*\((__defProp\d*)\(\{\},"__esModule",\{value:!0\}\),mod\);/
 
 const inlineMap = (map: string) =>
   `//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}`

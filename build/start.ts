@@ -6,10 +6,9 @@
 import { fork } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
-import { build, type OutputFile, type Plugin } from 'esbuild'
+import { join } from 'node:path'
 import { NO_GC, NOT_FAST, NOT_SMALL } from '../cli/memory.ts'
-import { CHUNK_OPTIONS, withImportMeta } from './commonjs.ts'
+import type { Chunk } from './commonjs.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 
 /** The commands that start from one file, and the sources that are loaded until the command serves or works. */
@@ -26,48 +25,16 @@ export const startFile = (started: Started): string => `${started}.start`
 /** Returns the name, in the bundle's folder, of the compiled code that start.cjs loads. */
 export const codeFile = (started: Started): string => `${startFile(started)}.code`
 
-/** The name of the module that holds all chunks of a start. */
-const WHOLE = 'start.js'
-
 /**
- * Returns a JavaScript expression: an object with CommonJS module functions, one for all chunks of a start together and
- * one for each name of them. `chunks`: the chunks as ES modules. In one scope a use of another chunk's export is a use
- * of a variable; through the getters of CommonJS a call of a gateway took 2 % longer, with all features on 3 %. Rejects
- * with an Error if a chunk is not Latin-1, which Node holds as it is read.
+ * Returns a JavaScript expression: an object with a CommonJS module function for each chunk. Throws an Error if a chunk
+ * is not Latin-1, which Node holds as it is read.
  */
-export async function startText(chunks: readonly Pick<OutputFile, 'path' | 'text'>[]): Promise<string> {
-  const texts = new Map(chunks.map(({ path, text }) => [`./${basename(path)}`, text]))
-  const names = [...texts.keys()]
-  for (const [name, text] of texts)
-    if (/[^\0-\u00ff]/.test(text)) throw new Error(`${name} has characters beyond Latin-1`)
-  const inMemory: Plugin = {
-    name: 'chunks',
-    setup(builder) {
-      builder.onResolve({ filter: /.*/ }, ({ path, kind }) =>
-        kind === 'import-statement' && texts.has(path) ? { path, namespace: 'chunk' } : { path, external: true },
-      )
-      builder.onLoad({ filter: /.*/, namespace: 'chunk' }, ({ path }) => ({ contents: texts.get(path) as string }))
-    },
-  }
-  const { outputFiles } = await build({
-    stdin: { contents: names.map((name, index) => `export * as c${index} from '${name}'`).join('\n') },
-    bundle: true,
-    format: 'cjs',
-    ...CHUNK_OPTIONS,
-    supported: { 'dynamic-import': false },
-    write: false,
-    logLevel: 'warning',
-    plugins: [inMemory],
+export function startText(chunks: readonly Chunk[]): string {
+  const functions = chunks.map(({ name, code }) => {
+    if (/[^\0-\u00ff]/.test(code)) throw new Error(`${name} has characters beyond Latin-1`)
+    return `${JSON.stringify(name)}(exports,require,module,__filename,__dirname){${code}}`
   })
-  const whole = withImportMeta(outputFiles[0]?.text as string)
-  const parameters = '(exports,require,module,__filename,__dirname)'
-  const modules = [
-    `${JSON.stringify(WHOLE)}${parameters}{${whole}}`,
-    ...names.map(
-      (name, index) => `${JSON.stringify(basename(name))}${parameters}{module.exports=require("./${WHOLE}").c${index}}`,
-    ),
-  ]
-  return `({${modules.join(',\n')}})`
+  return `({${functions.join(',\n')}})`
 }
 
 const HERE = import.meta.dirname
