@@ -34,16 +34,43 @@ const echo = async (url: string, era: 'modern' | 'legacy', message = 'hi') => {
   }
 }
 
+type Connected = Awaited<ReturnType<typeof connectV1>> | Awaited<ReturnType<typeof connect>>
+type ClientV1 = Awaited<ReturnType<typeof connectV1>>['client']
+type Call = (message?: string) => Promise<unknown>
+
+/** Ends a session and waits until its streams have ended: the next test counts only its own. */
+async function end({ client, transport }: Connected, before: number): Promise<void> {
+  await transport.terminateSession()
+  await client.close()
+  await eventually('the streams of the session to end', () => server.streams <= before)
+}
+
+/** Runs `work` with a call of `echo`, which returns its text, in a session of its own. */
+async function inSession(work: (call: Call, client: ClientV1) => Promise<void>): Promise<void> {
+  const before = server.streams
+  const connected = await connectV1(gateway.url)
+  const call: Call = async (message = 'again') =>
+    readText(await connected.client.callTool({ name: 'old_echo', arguments: { message } }))
+  try {
+    await work(call, connected.client)
+  } finally {
+    await end(connected, before)
+  }
+}
+
 for (const era of ['modern', 'legacy'] as const)
   test(`${era} client: lists, calls and gets progress`, async () => {
-    const { client } = await connect(gateway.url, era)
+    const before = server.streams
+    const connected = await connect(gateway.url, era)
+    const { client } = connected
     assert.ok((await client.listTools()).tools.some(({ name }) => name === 'old_echo'))
     assert.is(readText(await client.callTool({ name: 'old_echo', arguments: { message: 'hi' } })), 'hi')
     const seen: number[] = []
     const onprogress = ({ progress }: { progress: number }) => void seen.push(progress)
     await client.callTool({ name: 'old_steps', arguments: { count: 3 } }, { onprogress } as never)
     await eventually('progress', () => seen.length === 3)
-    await client.close()
+    if (era === 'legacy') await end(connected, before)
+    else await client.close()
   })
 
 test('every request carries the configured headers', () => {
@@ -64,67 +91,60 @@ test('each session has a stream of its own, which ends with it', async () => {
   await eventually('the stream to end', () => server.streams === before)
 })
 
-test('ended streams and forgotten sessions are reopened without a failed call', async () => {
-  const { client } = await connectV1(gateway.url)
-  const call = async () => readText(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
-  assert.is(await call(), 'again')
-  server.forget()
-  assert.is(await call(), 'again')
-  server.cut()
-  await eventually('all streams have ended', () => server.streams === 0)
-  await eventually('the next call', () =>
-    call().then(
-      (text) => text === 'again',
-      () => false,
-    ),
-  )
-  await client.close()
-})
+test('ended streams and forgotten sessions are reopened without a failed call', () =>
+  inSession(async (call) => {
+    assert.is(await call(), 'again')
+    server.forget()
+    assert.is(await call(), 'again')
+    server.cut()
+    await eventually('all streams have ended', () => server.streams === 0)
+    await eventually('the next call', () =>
+      call().then(
+        (text) => text === 'again',
+        () => false,
+      ),
+    )
+  }))
 
 for (const status of [400, 401, 410, 422, 500])
-  test(`a session that a server forgot while its stream is open (HTTP ${status}) is opened again`, async () => {
-    const { client } = await connectV1(gateway.url)
-    const call = async () => readText(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
+  test(`a session that a server forgot while its stream is open (HTTP ${status}) is opened again`, () =>
+    inSession(async (call) => {
+      assert.is(await call(), 'again')
+      const { streams } = server
+      server.forgottenStatus = status
+      server.forget()
+      const first = await call().catch(() => 'refused')
+      assert.is(first, [400, 401, 410].includes(status) ? 'again' : 'refused')
+      assert.is(await call(), 'again', 'the next call')
+      await eventually('no stream is left behind', () => server.streams === streams)
+      server.forgottenStatus = 404
+    }))
+
+test('a JSON-RPC error in the HTTP answer to a posted message is passed to callers', () =>
+  inSession(async (call) => {
+    await call()
+    server.refusal = { code: -32050, message: 'The disk is full.' }
+    const refusal = (await call().catch((error) => error)) as { code: number; message: string }
+    server.refusal = undefined
+    assert.is(refusal.code, -32050)
+    assert.match(refusal.message, 'The disk is full.')
     assert.is(await call(), 'again')
+  }))
+
+test('if the server refuses `initialize`, the stream is closed', () =>
+  inSession(async (_call, client) => {
     const { streams } = server
-    server.forgottenStatus = status
-    server.forget()
-    const first = await call().catch(() => 'refused')
-    assert.is(first, [400, 401, 410].includes(status) ? 'again' : 'refused')
-    assert.is(await call(), 'again', 'the next call')
-    await eventually('no stream is left behind', () => server.streams === streams)
-    await client.close()
-    server.forgottenStatus = 404
-  })
-
-test('a JSON-RPC error in the HTTP answer to a posted message is passed to callers', async () => {
-  const { client } = await connectV1(gateway.url)
-  const call = () => client.callTool({ name: 'old_echo', arguments: { message: 'again' } })
-  await call()
-  server.refusal = { code: -32050, message: 'The disk is full.' }
-  const refusal = await call().catch((error) => error)
-  server.refusal = undefined
-  assert.is(refusal.code, -32050)
-  assert.match(refusal.message, 'The disk is full.')
-  assert.is(readText(await call()), 'again')
-  await client.close()
-})
-
-test('if the server refuses `initialize`, the stream is closed', async () => {
-  const { client } = await connectV1(gateway.url)
-  const { streams } = server
-  server.forgottenStatus = 500
-  server.isForgetful = true
-  try {
-    const called = await client.callTool({ name: 'old_echo', arguments: { message: 'a' } }).catch((error) => error)
-    assert.is(called.isError ?? called instanceof Error, true, JSON.stringify(called))
-    await eventually('the stream to end', () => server.streams === streams, 10_000)
-  } finally {
-    server.forgottenStatus = 404
-    server.isForgetful = false
-    await client.close()
-  }
-})
+    server.forgottenStatus = 500
+    server.isForgetful = true
+    try {
+      const called = await client.callTool({ name: 'old_echo', arguments: { message: 'a' } }).catch((error) => error)
+      assert.is(called.isError ?? called instanceof Error, true, JSON.stringify(called))
+      await eventually('the stream to end', () => server.streams === streams, 10_000)
+    } finally {
+      server.forgottenStatus = 404
+      server.isForgetful = false
+    }
+  }))
 
 test('the modern era works over cut streams', async () => {
   server.cut()
