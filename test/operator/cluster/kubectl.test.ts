@@ -359,6 +359,8 @@ async function outcome(at: string, { isBare }: Form, ask: () => Promise<unknown>
 const names = Object.keys(forms)
 /** The results of kubectl, one process for each form and as many at once as there are cores. */
 const judged = new Map<string, Promise<unknown>>()
+/** Settles after kubectl’s requests without a path of their own, which run one after another: they look alike. */
+let bare: Promise<unknown> = Promise.resolve()
 
 test.before(() => {
   const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
@@ -374,7 +376,7 @@ test.before(() => {
     ]
     const env = { ...environment, HOME: folder, ...(form.files === undefined ? {} : { KUBECONFIG: config }) }
     const [before, ...others] = last as [Promise<unknown>, ...Promise<unknown>[]]
-    const mine = before.then(() =>
+    const mine = Promise.all([before, form.isBare === true && bare]).then(() =>
       outcome(at, form, () => {
         const ran = run(program, args, { env })
         // Without a credential kubectl asks for a name and a password.
@@ -383,6 +385,7 @@ test.before(() => {
       }),
     )
     judged.set(name, mine)
+    if (form.isBare === true) bare = mine
     last = [...others, mine]
   }
 })
@@ -393,6 +396,7 @@ for (const [index, name] of names.entries())
     for (const [way, read] of Object.entries(readers)) {
       const at = `${way}-${index}`
       const form = (forms[name] as (at: string) => Form)(at)
+      if (form.isBare === true) await bare
       const config = write(at, at, form)
       if (form.files !== undefined) process.env['KUBECONFIG'] = config
       const result = await outcome(at, form, () => read(config, form))
