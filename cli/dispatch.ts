@@ -1,6 +1,6 @@
 import { closest } from '../crds/settings/closest.ts'
 import { formatHelp, type Io, type Program, readArguments, UsageError } from './command.ts'
-import { answerFast, staySmall } from './memory.ts'
+import { staySmall } from './memory.ts'
 
 /** Each command is one file or folder, loaded when it is called: a gateway's process loads nothing of the operator. */
 export const portico: Program = {
@@ -8,13 +8,7 @@ export const portico: Program = {
   about: 'Runs MCP servers on Kubernetes, and the same manifests on one machine.',
   commands: {
     run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run/index.ts') },
-    serve: {
-      summary: 'serves one gateway or registry from its config file',
-      load() {
-        answerFast()
-        return import('./serve.ts')
-      },
-    },
+    serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
     render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
     validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
     diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },

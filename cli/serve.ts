@@ -2,6 +2,7 @@ import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/listen.ts'
 import { type Command, type Given, type Io, UsageError, waitForAbort } from './command.ts'
+import { answerFast, stayCompiled } from './memory.ts'
 import { readAddress, readGivenLogLevel } from './options/serving.ts'
 import { version } from './package-info.ts'
 
@@ -27,6 +28,7 @@ const planes: Readonly<
   gateway: {
     listen: ':4483',
     async start(options, io) {
+      answerFast()
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
       const own = {
         stateDirectory: readStateDirectory(io),
@@ -39,6 +41,7 @@ const planes: Readonly<
   registry: {
     listen: ':8080',
     async start(options, io) {
+      stayCompiled()
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
       return serveRegistry({
         ...options,
