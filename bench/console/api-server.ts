@@ -1,61 +1,52 @@
-/** The API server of the measurement, in a process of its own: 2,000 workloads in 40 namespaces. Prints its URL. */
+/**
+ * The API server of the measurement, in a process of its own: a stand-in, or with `--real` a control plane. Usage:
+ * api-server.ts WORKLOADS [--real]. Prints JSON: its URL, the path of its CA file, and tokens that may read all; a
+ * stand-in has neither and takes any token. Sends the number of its lists when it gets a message, and ends with its
+ * parent.
+ */
+import { join } from 'node:path'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { startApiStandIn } from '../../test/console/api-stand-in.ts'
+import { buildObjects, NAMESPACES } from './workloads.ts'
 
-const NAMESPACES = 40
-const count = Number(process.argv[2])
-
-const condition = (isWell: boolean) => ({
-  type: 'Ready',
-  status: isWell ? 'True' : 'False',
-  reason: isWell ? 'PodsReady' : 'ImagePullBackOff',
-  message: isWell ? '1 of 1 pods are ready' : 'the image can’t be pulled',
-  lastTransitionTime: '2026-11-20T00:00:00Z',
-})
-
-/** Returns a workload; every tenth is a gateway, every hundredth is unhealthy. */
-function workload(index: number): KubernetesObject {
-  const namespace = `team-${index % NAMESPACES}`
-  const isGateway = index % (10 * NAMESPACES) < NAMESPACES
-  const kind = isGateway ? 'VirtualMCPServer' : 'MCPServer'
-  const name = `${isGateway ? 'gateway' : 'server'}-${index}`
-  const conditions = ['Ready', 'Progressing', 'ReferencesResolved', 'Valid'].map((type) => ({
-    ...condition(index % 100 !== 7),
-    type,
-  }))
-  // Field managers are a third of an object as an API server lists it.
-  const managedFields = [
-    { manager: 'kubectl', operation: 'Apply', fieldsV1: { 'f:spec': { 'f:image': {}, 'f:groupRef': {} } } },
-  ]
-  return {
-    apiVersion: 'portico.dev/v1beta1',
-    kind,
-    metadata: { name, namespace, uid: `uid-${index}`, resourceVersion: String(index), generation: 3, managedFields },
-    spec: isGateway
-      ? { groupRef: { name: 'all' }, incomingAuth: { type: 'anonymous' }, config: { audit: { enabled: true } } }
-      : { image: `registry.example.com/${name}:1.0.0`, transport: 'streamable-http', groupRef: { name: 'all' } },
-    status: {
-      observedGeneration: 3,
-      replicas: 1,
-      readyReplicas: 1,
-      url: `http://${name}.${namespace}.svc:4483/mcp`,
-      conditions,
-    },
-  } as unknown as KubernetesObject
+const HOME = 'team-0'
+const TOKENS = 64
+const VIEWERS = {
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRoleBinding',
+  metadata: { name: 'viewers' },
+  roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+  subjects: [{ kind: 'ServiceAccount', name: 'viewer', namespace: HOME }],
 }
 
-const group = (_: unknown, index: number) =>
-  ({
-    apiVersion: 'portico.dev/v1beta1',
-    kind: 'MCPGroup',
-    metadata: { name: 'all', namespace: `team-${index}`, uid: `group-${index}` },
-    spec: {},
-    status: { conditions: [condition(true)] },
-  }) as unknown as KubernetesObject
+const [, , count, kind] = process.argv
+const objects = buildObjects(Number(count))
 
-const api = await startApiStandIn([
-  ...Array.from({ length: count }, (_, index) => workload(index)),
-  ...Array.from({ length: NAMESPACES }, group),
-])
-console.log(api.url)
-process.on('message', () => process.send?.(api.requests.filter(({ path }) => path.includes('limit=')).length))
+if (kind === '--real') await startReal()
+else {
+  const api = await startApiStandIn(objects)
+  console.log(JSON.stringify({ url: api.url }))
+  process.on('message', () => process.send?.(api.requests.filter(({ path }) => path.includes('limit=')).length))
+}
+
+async function startReal(): Promise<void> {
+  const { startControlPlane } = await import('../../test/cluster/support/control-plane.ts')
+  const { installOperator } = await import('../../test/cluster/support/operator-process.ts')
+  const { buildNamespace, serviceAccount } = await import('../../test/cluster/support/manifests.ts')
+  const plane = await startControlPlane({ controllers: false, auditReadsOf: [`system:serviceaccount:${HOME}:viewer`] })
+  process.once('disconnect', () => plane.stop())
+  await installOperator(plane)
+  plane.create(...Array.from({ length: NAMESPACES }, (_, index) => buildNamespace(`team-${index}`)))
+  for (const object of objects) createWithStatus(object)
+  plane.apply(serviceAccount('viewer', HOME), VIEWERS)
+  const tokens = Array.from({ length: TOKENS }, () => plane.token('viewer', HOME))
+  console.log(JSON.stringify({ url: plane.server, caFile: join(plane.directory, 'certs', 'apiserver.crt'), tokens }))
+  process.on('message', () => process.send?.(plane.requests().filter(({ verb }) => verb === 'list').length))
+
+  function createWithStatus({ status, ...object }: KubernetesObject & { readonly status?: unknown }): void {
+    const { kind = '', metadata } = object
+    const { name, namespace } = metadata
+    plane.create({ ...object, metadata: { name, namespace } })
+    plane.patch(kind, name, { status }, { namespace, subresource: 'status' })
+  }
+}
