@@ -34,7 +34,10 @@ async function startReal(): Promise<void> {
   const { installOperator } = await import('../../test/cluster/support/operator-process.ts')
   const { buildNamespace, serviceAccount } = await import('../../test/cluster/support/manifests.ts')
   const plane = await startControlPlane({ controllers: false, auditReadsOf: [`system:serviceaccount:${HOME}:viewer`] })
-  process.once('disconnect', () => plane.stop())
+  process.once('disconnect', async () => {
+    await plane.stop()
+    process.exit()
+  })
   await installOperator(plane)
   plane.create(...Array.from({ length: NAMESPACES }, (_, index) => buildNamespace(`team-${index}`)))
   for (const object of objects) createWithStatus(object)

@@ -178,6 +178,6 @@ try {
   console.log(`memory with ${viewers} viewers: ${now} MiB, at most ${most} MiB`)
 } finally {
   served.kill()
-  api.kill()
+  api.disconnect()
   folder[Symbol.dispose]()
 }
