@@ -50,6 +50,8 @@ interface Node {
   readonly right: Node[]
   place: number
   y: number
+  /** Where its neighbours want it. */
+  wish: number
 }
 
 /** Returns the column of a kind: gateways, groups, servers, settings, then objects outside. */
@@ -178,7 +180,7 @@ const foldedBox = (namespace: string, count: number): Omit<Box, 'x' | 'y'> => ({
 })
 
 function addNode(nodes: Map<string, Node>, box: Omit<Box, 'x' | 'y'>, rank: number): Node {
-  const node: Node = { key: box.key, rank, box, left: [], right: [], place: nodes.size, y: 0 }
+  const node: Node = { key: box.key, rank, box, left: [], right: [], place: nodes.size, y: 0, wish: 0 }
   nodes.set(box.key, node)
   return node
 }
@@ -200,7 +202,7 @@ function buildLine(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet
   let before = source
   for (let rank = source.rank + 1; rank < target.rank; rank++) {
     const key = `${source.key} → ${target.key} ${rank}`
-    const point: Node = { key, rank, box: undefined, left: [before], right: [], place: nodes.size, y: 0 }
+    const point: Node = { key, rank, box: undefined, left: [before], right: [], place: nodes.size, y: 0, wish: 0 }
     nodes.set(key, point)
     before.right.push(point)
     through.push(point)
@@ -228,8 +230,9 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
   const ranks = [...columns.keys()].sort((a, b) => a - b)
   const settle = (column: readonly Node[]) => {
     let y = 0
-    for (const [place, node] of column.entries()) {
-      node.place = place
+    let place = 0
+    for (const node of column) {
+      node.place = place++
       node.y = y
       y += computeHeight(node)
     }
@@ -239,8 +242,8 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
     const isDown = sweep % 2 === 0
     for (const rank of isDown ? ranks : [...ranks].reverse()) {
       const column = columns.get(rank) as Node[]
-      const wish = new Map(column.map((node) => [node, computeMean(isDown ? node.left : node.right, node.y)]))
-      column.sort((a, b) => (wish.get(a) as number) - (wish.get(b) as number) || a.place - b.place)
+      for (const node of column) node.wish = computeMean(isDown ? node.left : node.right, node.y)
+      column.sort(byWish)
       settle(column)
     }
   }
@@ -248,6 +251,7 @@ function arrange(nodes: ReadonlyMap<string, Node>): number {
   return ranks.at(-1) ?? 0
 }
 
+const byWish = (a: Node, b: Node): number => a.wish - b.wish || a.place - b.place
 const computeCenter = ({ y, box }: Node): number => y + (box === undefined ? 0 : BOX.height / 2)
 const computeHeight = ({ box }: Node): number => (box === undefined ? 0 : BOX.height) + GAP.y
 
@@ -261,18 +265,15 @@ function align(columns: readonly Node[][]): void {
 
 /** Places each box of a column at the mean position of its neighbours on one side, or below the box above it. */
 function spread(column: Node[], neighbours: (node: Node) => readonly Node[]): void {
-  const wish = new Map(
-    column.map((node) => {
-      const centers = neighbours(node).map(computeCenter)
-      const center =
-        centers.length === 0 ? computeCenter(node) : centers.reduce((sum, y) => sum + y, 0) / centers.length
-      return [node, center - computeCenter(node) + node.y]
-    }),
-  )
-  column.sort((a, b) => (wish.get(a) as number) - (wish.get(b) as number) || a.place - b.place)
+  for (const node of column) {
+    const near = neighbours(node)
+    const sum = near.reduce((total, one) => total + computeCenter(one), 0)
+    node.wish = near.length === 0 ? node.y : sum / near.length - computeCenter(node) + node.y
+  }
+  column.sort(byWish)
   let free = 0
   for (const node of column) {
-    node.y = Math.max(free, Math.round(wish.get(node) as number))
+    node.y = Math.max(free, Math.round(node.wish))
     free = node.y + computeHeight(node)
   }
 }

@@ -7,13 +7,17 @@ export interface Element {
   readonly tag: string
   readonly attributes: Readonly<Record<string, string>>
   readonly children: readonly Node[]
+  /** The HTML of an element that pages contain many times. */
+  readonly html?: string
 }
 
 /** Elements that are made while the page is written, so that no long list of them is in memory. */
 class Each {
-  readonly make: () => Iterable<Element>
+  readonly count: number
+  readonly make: (index: number) => Element
 
-  constructor(make: () => Iterable<Element>) {
+  constructor(count: number, make: (index: number) => Element) {
+    this.count = count
     this.make = make
   }
 }
@@ -23,10 +27,8 @@ type Node = Element | Each | string
 export type Child = Element | Each | string | number | false | null | undefined | readonly Child[]
 
 /** Renders each item of a list that may be long. */
-export const each = <T>(items: Iterable<T>, render: (item: T) => Element): Each =>
-  new Each(function* elements() {
-    for (const item of items) yield render(item)
-  })
+export const each = <T>(items: readonly T[], render: (item: T) => Element): Each =>
+  new Each(items.length, (index) => render(items[index] as T))
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>
 
@@ -145,9 +147,10 @@ export function htmlText(node: Node): string {
   if (typeof node === 'string') return escapeText(node)
   let html = ''
   if (node instanceof Each) {
-    for (const element of node.make()) html += htmlText(element)
+    for (let index = 0; index < node.count; index++) html += htmlText(node.make(index))
     return html
   }
+  if (node.html !== undefined) return node.html
   const { tag, attributes, children } = node
   html += `<${tag}`
   for (const name in attributes) html += ` ${name}="${escapeText(attributes[name] as string)}"`
@@ -159,6 +162,9 @@ export function htmlText(node: Node): string {
   return `${html}</${tag}>`
 }
 
+/** Makes the HTML of an element that pages contain many times. */
+export const repeated = (element: Element): Element => ({ ...element, html: htmlText(element) })
+
 /** A tree in JSON, for the refresh of a page: a text, or `[tag, attributes, ...children]`. */
 export type Tree = string | readonly [string, Readonly<Record<string, string>>, ...Tree[]]
 
@@ -169,5 +175,7 @@ export const toTree = (node: Element | string): Tree =>
 /** Converts the children of an element for `JSON.stringify`. */
 export const toTrees = ({ children }: Element): readonly Tree[] =>
   children.flatMap((child): readonly Tree[] =>
-    child instanceof Each ? [...child.make()].map(toTree) : [toTree(child)],
+    child instanceof Each
+      ? Array.from({ length: child.count }, (_, index) => toTree(child.make(index)))
+      : [toTree(child)],
   )

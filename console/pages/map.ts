@@ -1,6 +1,7 @@
+import { findKind } from '../../crds/index.ts'
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { describeKind } from '../facts/object-id.ts'
-import { type Child, type Element, each, h, visible } from './element.ts'
+import { type Child, type Element, each, h, repeated, visible } from './element.ts'
 import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
 
 /** The number of characters that fit into a box. */
@@ -24,19 +25,36 @@ function wordOfState({ state }: Box): Child {
   return isState(state) ? stateTag(state) : h('span', { class: 'tag quiet' }, state)
 }
 
+const outline = repeated(h('rect', { width: BOX.width, height: BOX.height, rx: 8 }))
+
+/** The second line of a box, by kind. */
+const kindLines = new Map<string, Element>()
+
+function kindLine(kind: string): Element {
+  const known = kindLines.get(kind)
+  if (known !== undefined) return known
+  const line = repeated(h('text', { y: 36, class: 'kind' }, cut(describeKind(kind))))
+  if (findKind(kind) !== undefined) kindLines.set(kind, line)
+  return line
+}
+
 function box(one: Box): Element {
   const content = [
     h('title', {}, `${describeKind(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
-    h('rect', { x: one.x, y: one.y, width: BOX.width, height: BOX.height, rx: 8 }),
+    outline,
     // The nested SVG clips wide letters at the edge of the box.
     h(
       'svg',
-      { x: one.x + 12, y: one.y, width: BOX.width - 20, height: BOX.height },
+      { x: 12, width: BOX.width - 20, height: BOX.height },
       h('text', { y: 19 }, `${chooseSign(one)} ${cut(one.name)}`),
-      h('text', { y: 36, class: 'kind' }, cut(describeKind(one.kind))),
+      kindLine(one.kind),
     ),
   ]
-  const attributes = { class: `box ${one.state}`, 'data-key': one.key }
+  const attributes = {
+    class: `box ${one.state}`,
+    transform: `translate(${one.x} ${one.y})`,
+    'data-key': one.key,
+  }
   return one.href === null ? h('g', attributes, ...content) : h('a', { ...attributes, href: one.href }, ...content)
 }
 
