@@ -34,9 +34,9 @@ async function startReal(): Promise<void> {
   const { installOperator } = await import('../../test/cluster/support/operator-process.ts')
   const { buildNamespace, serviceAccount } = await import('../../test/cluster/support/manifests.ts')
   const plane = await startControlPlane({ controllers: false, auditReadsOf: [`system:serviceaccount:${HOME}:viewer`] })
-  process.once('disconnect', async () => {
-    await plane.stop()
-    process.exit()
+  process.once('disconnect', () => {
+    const end = () => process.exit()
+    plane.stop().then(end, end)
   })
   await installOperator(plane)
   plane.create(...Array.from({ length: NAMESPACES }, (_, index) => buildNamespace(`team-${index}`)))
