@@ -26,6 +26,7 @@ if (kind === '--real') await startReal()
 else {
   const api = await startApiStandIn(objects)
   console.log(JSON.stringify({ url: api.url }))
+  process.once('disconnect', () => process.exit())
   process.on('message', () => process.send?.(api.requests.filter(({ path }) => path.includes('limit=')).length))
 }
 

@@ -1,8 +1,9 @@
 /**
  * Measures a console as it runs in a pod, over an API server with 2,000 workloads in another process: the time and size of
  * each page beside the time of the lists that it needs, the requests of tabs, and the memory with ten viewers. Usage:
- * run.ts [--workloads=2000] [--viewers=10] [--entry=dist/portico.js] [--real] [--rounds=12]. That file is of the bundle,
- * which a pod runs. `--real`: a control plane with these workloads, not a stand-in. In each round somebody new looks.
+ * run.ts [--workloads=2000] [--viewers=10] [--entry=dist/portico.js] [--real] [--rounds=12]
+ * [--node-options="FLAGS"]. That file is of the bundle, which a pod runs. `--real`: a control plane with these
+ * workloads, not a stand-in. In each round somebody new looks; `--real` has people for 50 rounds.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
