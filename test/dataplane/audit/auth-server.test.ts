@@ -381,6 +381,7 @@ test('a client that shows other keys than before is logged once, with the number
     const keys = await Promise.all(pairs.map(async ({ kid, publicKey }) => ({ kid, ...(await exportJWK(publicKey)) })))
     await writeFile(keysOfRobot, JSON.stringify({ keys }))
   }
+  let issued = 0
   const ask = async ({ kid, privateKey }: typeof one) => {
     const now = Math.floor(Date.now() / 1000)
     const claims = { iss: 'robot', sub: 'robot', aud: server.issuer, jti: randomUUID(), iat: now, exp: now + 60 }
@@ -389,8 +390,10 @@ test('a client that shows other keys than before is logged once, with the number
     const type = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
     const fields = { grant_type: 'client_credentials', client_assertion: assertion, client_assertion_type: type }
     const answered = await new TestClient(server.issuer).post('token', fields)
-    if (answered.ok) unwritten.add((await readTokens(answered)).access_token)
-    return answered.ok
+    if (!answered.ok) return false
+    issued++
+    unwritten.add((await readTokens(answered)).access_token)
+    return true
   }
   const changes = () => file.all.filter(({ type }) => type === 'client_key_changed')
   await show(one)
@@ -410,6 +413,11 @@ test('a client that shows other keys than before is logged once, with the number
     assert.equal([who, source?.address], [{ id: 'robot' }, '127.0.0.1'])
     assert.ok(request_id)
   }
+  const issues = () => file.all.filter(({ type, client: to }) => type === 'oauth_token_issue' && to?.id === 'robot')
+  await eventually(
+    'a line about each token',
+    () => issues().filter(({ outcome }) => outcome === 'success').length === issued,
+  )
   file.skip()
 })
 
