@@ -182,6 +182,8 @@ test('a gateway that uses the registry gets its address and reports its verdict 
   try {
     assert.is((await waitForReason('CatalogUnavailable')).status, 'False')
     await publish('good.json', 'known')
+    const list = `${registry.url}/registry/main/v0.1/servers`
+    await eventually(async () => (await (await fetch(list)).text()).includes('com.example/known'), 'the catalog')
     await gateway.configure(buildConfig(registry.url))
     const withheld = await waitForReason('MembersWithheld')
     assert.equal([withheld.status, withheld.message], ['False', '1 not approved: "stray": NotInCatalog'])
