@@ -50,7 +50,7 @@ interface Node {
   readonly right: Node[]
   place: number
   y: number
-  /** Where its neighbours want it. */
+  /** The y that its neighbours ask for. */
   wish: number
 }
 

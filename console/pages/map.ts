@@ -1,4 +1,4 @@
-import { findKind } from '../../crds/index.ts'
+import { kinds } from '../../crds/index.ts'
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { describeKind } from '../facts/object-id.ts'
 import { type Child, type Element, each, h, repeated, visible } from './element.ts'
@@ -27,16 +27,10 @@ function wordOfState({ state }: Box): Child {
 
 const outline = repeated(h('rect', { width: BOX.width, height: BOX.height, rx: 8 }))
 
-/** The second line of a box, by kind. */
-const kindLines = new Map<string, Element>()
+const buildKindLine = (kind: string): Element => h('text', { y: 36, class: 'kind' }, cut(describeKind(kind)))
 
-function kindLine(kind: string): Element {
-  const known = kindLines.get(kind)
-  if (known !== undefined) return known
-  const line = repeated(h('text', { y: 36, class: 'kind' }, cut(describeKind(kind))))
-  if (findKind(kind) !== undefined) kindLines.set(kind, line)
-  return line
-}
+/** The second line of a box, by kind. */
+const kindLines = new Map(Object.values(kinds).map(({ kind }) => [kind as string, repeated(buildKindLine(kind))]))
 
 function box(one: Box): Element {
   const content = [
@@ -47,7 +41,7 @@ function box(one: Box): Element {
       'svg',
       { x: 12, width: BOX.width - 20, height: BOX.height },
       h('text', { y: 19 }, `${chooseSign(one)} ${cut(one.name)}`),
-      kindLine(one.kind),
+      kindLines.get(one.kind) ?? buildKindLine(one.kind),
     ),
   ]
   const attributes = {
