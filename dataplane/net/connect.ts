@@ -1,10 +1,11 @@
 import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, getCACertificates } from 'node:tls'
-import { buildConnector, type Dispatcher, Pool } from 'undici'
+import { type buildConnector, type Dispatcher, Pool } from 'undici'
 import { type AddressClass, classifyAddress } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { boundedConnector } from './bound-heads.ts'
+import { buildMessageConnector } from './small-messages.ts'
 
 export interface ConnectOptions {
   /** PEM file of CAs that are trusted besides the system's; reread when it changes. */
@@ -86,7 +87,7 @@ function connectors(options: ConnectOptions): () => buildConnector.connector {
     lookup: guardedLookup(options),
   }
   if (options.caBundleFile === undefined) {
-    const connector = buildConnector(base)
+    const connector = buildMessageConnector(base)
     return () => connector
   }
   const readBundle = secretFile(options.caBundleFile)
@@ -96,7 +97,7 @@ function connectors(options: ConnectOptions): () => buildConnector.connector {
     const current = readBundle()
     if (current !== bundle) {
       const secureContext = createSecureContext({ ca: [...getCACertificates('default'), current] })
-      connector = buildConnector({ ...base, secureContext })
+      connector = buildMessageConnector({ ...base, secureContext })
       bundle = current
     }
     return connector
