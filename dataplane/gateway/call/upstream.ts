@@ -446,6 +446,8 @@ interface HttpRequest {
   /** A flat list. */
   readonly headers: string[]
   readonly body?: string
+  /** See `RelayedOptions`. */
+  readonly memory?: Buffer | undefined
 }
 
 /** Returns the id (JSON text) of a call at a modern backend: the client's id or, after a round of input, our own. */
@@ -464,7 +466,13 @@ function modernRequest(call: CallRequest): HttpRequest {
   const id = rounds === 0 ? undefined : modernId(call)
   const meta = context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(call.session))
   const edits = { id, name: rename, meta, trace: call.observed.trace }
-  return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, edits) }
+  return {
+    path: backend.path,
+    method: 'POST',
+    headers,
+    body: rewriteCall(message, edits),
+    memory: message.takeMemory(),
+  }
 }
 
 /** Returns the `_meta` keys for a legacy client's call to a modern backend, from its session's declarations. */
@@ -496,7 +504,14 @@ function legacyRequest(
   const meta = context.era === 'modern' ? metaForLegacy(message) : tasks?.metaOf(message)
   const { trace } = call.observed
   const edits = { id: session === undefined ? id : undefined, name: route.rename, meta, trace }
-  return { path: backend.path, method: 'POST', headers: backendSession.headers(), body: rewriteCall(message, edits) }
+  const headers = backendSession.headers()
+  return {
+    path: backend.path,
+    method: 'POST',
+    headers,
+    body: rewriteCall(message, edits),
+    memory: message.takeMemory(),
+  }
 }
 
 /** Adds the headers that every request of a call has: its id, its trace context, and the client's passed headers. */

@@ -41,10 +41,25 @@ const LONGEST_ID = 8192
 const LONGEST_KEY = 32
 /** The value of `jsonrpc`. */
 const VERSION = Buffer.from('"2.0"')
-const isVersion = (chunk: Buffer, at: number): boolean => {
-  for (let index = 0; index < VERSION.length; index++) if (chunk[at + index] !== VERSION[index]) return false
+/** The first member of a tool's result as most servers write it. */
+const CONTENT = Buffer.from('"content"')
+/** The members of a message. */
+const KEYS = ['jsonrpc', 'id', 'result', 'error', 'method', 'params'].map((name) => ({
+  name,
+  bytes: Buffer.from(name),
+}))
+
+function isAt(chunk: Buffer, at: number, bytes: Buffer): boolean {
+  for (let index = 0; index < bytes.length; index++) if (chunk[at + index] !== bytes[index]) return false
   return true
 }
+
+/** Returns the key at these bytes if it is one of a message. No string is made for it. */
+function findKey(chunk: Buffer, from: number, to: number): string | undefined {
+  for (const { name, bytes } of KEYS) if (bytes.length === to - from && isAt(chunk, from, bytes)) return name
+  return undefined
+}
+
 /** UTF-8's byte order mark, which some servers write before JSON. */
 const MARK: readonly number[] = [0xef, 0xbb, 0xbf]
 const ASCII = /^[ -~]*$/
@@ -61,6 +76,8 @@ export class AnswerScanner {
   /** True if the message has members of a request, a result that is no object, or a null error. */
   #isUnusual = false
   #hasVersion = false
+  /** True if the result begins with `content`. */
+  beginsWithContent = false
   /** True for an element of an array that is no message. It is skipped, and the others are read. */
   #isSkipped = false
   /** True for an element of an array that is no object. */
@@ -205,13 +222,14 @@ export class AnswerScanner {
 
   #inKey(chunk: Buffer, at: number): number {
     const end = this.#skipper.skipString(chunk, at)
-    this.#carry(chunk, at, end)
-    if (!this.#skipper.inString) this.#endKey()
+    const isEnded = !this.#skipper.inString
+    const known = isEnded && this.#carried === '' ? findKey(chunk, at, end - 1) : undefined
+    if (known === undefined) this.#carry(chunk, at, end)
+    if (isEnded) this.#endKey(known ?? this.#carried.slice(0, -1))
     return end
   }
 
-  #endKey(): void {
-    const key = this.#carried.slice(0, -1)
+  #endKey(key: string): void {
     this.#state = 'colon'
     this.#key = key
     if (key === 'result') this.hasResult = true
@@ -235,7 +253,8 @@ export class AnswerScanner {
 
   #beginValue(chunk: Buffer, at: number, out: Buffer[]): number {
     this.#openValue(chunk[at] as number)
-    if (this.#key === 'jsonrpc') this.#hasVersion = isVersion(chunk, at)
+    if (this.#key === 'jsonrpc') this.#hasVersion = isAt(chunk, at, VERSION)
+    else if (this.#key === 'result') this.beginsWithContent = isAt(chunk, at + 1, CONTENT)
     if (this.#inId) {
       if (this.#edits.id !== undefined) this.#passUpTo(chunk, at, out)
       this.#idFrom = at

@@ -59,6 +59,7 @@ export class Message {
   argumentsEnd = -1
   metaStart = -1
   metaEnd = -1
+  #memory: Buffer | undefined
 
   /**
    * @param places the positions of the parts of a valid request without duplicate members; absent: they are computed
@@ -91,6 +92,18 @@ export class Message {
   /** True for a modern client's retry, which continues another request. A null state counts as absent. */
   get isContinued(): boolean {
     return (this.params?.['requestState'] ?? undefined) !== undefined
+  }
+
+  /** Keeps the memory of the body that the message was read from, for the body of a request to the backend. */
+  keepMemory(body: Buffer): void {
+    this.#memory = body
+  }
+
+  /** Returns the memory that was kept, once: two requests must not be written to it. */
+  takeMemory(): Buffer | undefined {
+    const memory = this.#memory
+    this.#memory = undefined
+    return memory
   }
 
   parameter(name: string): string | undefined {
@@ -216,7 +229,9 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
     throw new PublicError('parse_error', { cause })
   }
   if (Array.isArray(value)) return splitElements(text)
-  return readMessage(text, value)
+  const message = readMessage(text, value)
+  if (body.length <= SMALL) message.keepMemory(body)
+  return message
 }
 
 /**

@@ -447,6 +447,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   /** Returns a whole answer in a form that official clients accept. */
   #mend(scanner: AnswerScanner, given: Buffer): Buffer {
     const body = scanner.needsMending ? mendBody(scanner, given) : given
+    if (scanner.beginsWithContent && !scanner.hasNull) return body
     const rule = this.#owner.mendRule
     return rule === undefined || !mayNeedMending(body, scanner.hasNull, rule) ? body : mendNulls(body, rule)
   }
