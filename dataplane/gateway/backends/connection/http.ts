@@ -62,7 +62,7 @@ const encoder = new TextEncoder()
 /** Writes the body of a request to this memory. Returns the request as it is if it does not fit. */
 function writeBody(options: RelayedOptions, memory: Buffer): Dispatcher.DispatchOptions {
   const { path, method, headers, body } = options
-  if (typeof body !== 'string') return options
+  if (typeof body !== 'string' || body.length > memory.length) return options
   const { read, written } = encoder.encodeInto(body, memory)
   if (read < body.length) return options
   return {
