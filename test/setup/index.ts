@@ -106,7 +106,7 @@ async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?:
     if (need.present()) settle(need)
     else fail(need, installing ?? new Error(`the packages are installed, and still there is no ${need.name}`))
   }
-  for (const need of plan.made.toSorted((one, other) => (one.minutes ?? 0) - (other.minutes ?? 0))) {
+  for (const need of plan.made) {
     const missing = need.by?.find((tool) => failed.has(tool))
     const error = missing ? failed.get(missing) : await runStep(need.name, need.make).then(() => undefined, asError)
     if (error) fail(need, error)

@@ -33,6 +33,27 @@ test('each Kubernetes is built from the modules of its version and stored by its
   assert.match(goProgramPath('kube'), `/kube-${kubernetesVersion()}-`)
 })
 
+const folders = { helm: 'cluster/helm', 'flux-apply': 'cluster/flux', dns: 'e2e/go/dns' }
+/** Helm and Flux require a newer one than Kubernetes. */
+const DIFFERENT = new Set(['github.com/go-errors/errors'])
+
+/** Returns the versions that a Go module file requires, after its replacements. */
+function versionsIn(file: string): Map<string, string> {
+  const text = readFileSync(join(root, 'test', file), 'utf8')
+  const versions = [...text.matchAll(/^(?:require )?\s*([\w./~-]+) (v\S+)/gm), ...text.matchAll(/=> (\S+) (v\S+)/g)]
+  return new Map(versions.map(([, path, version]) => [path as string, version as string]))
+}
+
+test('the programs beside Kubernetes require its modules in its versions, so that Go compiles them once', () => {
+  const kubernetes = versionsIn('cluster/kube/newest.mod')
+  for (const [name, folder] of Object.entries(folders)) {
+    const shared = [...versionsIn(`${folder}/go.mod`)].filter(([path]) => kubernetes.has(path))
+    assert.is(shared.length > 50, true, name)
+    const others = shared.filter(([path, version]) => !DIFFERENT.has(path) && kubernetes.get(path) !== version)
+    assert.equal(others, [], name)
+  }
+})
+
 test('the oldest Kubernetes is the oldest that the chart allows', () => {
   const chart = parse(readFileSync(join(root, 'operator/deploy/helm/portico/Chart.yaml'), 'utf8'))
   assert.is(chart.kubeVersion, `>=${minor(oldest)}.0-0`)

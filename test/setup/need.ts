@@ -15,6 +15,8 @@ export interface Need {
   readonly make?: (progress: (state: string) => void) => Promise<void>
   /** Minutes that `make` takes on two cores. */
   readonly minutes?: number
+  /** If both are made, that one is made before: this one reuses what it has compiled, and takes a tenth of the time. */
+  readonly after?: Need
   /** The needs of `make`. */
   readonly by?: readonly Need[]
 }

@@ -55,13 +55,14 @@ function hasGo(): boolean {
   return Number(minor) >= 21
 }
 
-const goNeed = (name: GoProgram, label: string, minutes: number): Need => ({
+const goNeed = (name: GoProgram, label: string, minutes: number, after?: Need): Need => ({
   name: label,
   present: () => existsSync(goProgramPath(name)),
   debian: [],
   make: (progress) => buildGoProgram(name, progress),
   minutes,
   by: [go],
+  ...(after === undefined ? {} : { after }),
 })
 
 /**
@@ -127,8 +128,10 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
     { name: AUTHORITIES, present: () => existsSync(AUTHORITIES), debian: ['ca-certificates'] },
   ],
   'test/cluster/support/binary.ts': [kubernetes(CONTROL_PLANE)],
-  'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2)],
-  'test/cluster/support/flux.ts': [goNeed('flux-apply', 'Flux’s library of applying, built from its Go modules', 1)],
+  'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2, kubernetes(CONTROL_PLANE))],
+  'test/cluster/support/flux.ts': [
+    goNeed('flux-apply', 'Flux’s library of applying, built from its Go modules', 1, kubernetes(CONTROL_PLANE)),
+  ],
   'test/dataplane/registry/sources/source-git.test.ts': [git],
   'test/docs/gitops.test.ts': [program('lua5.1', 'lua5.1', 'lua@5.1')],
   'test/docs/site.test.ts': [git],
@@ -138,7 +141,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/samples/tool-search.test.ts': [program('bash')],
   'test/e2e/node.ts': [
     kubernetes(NODE),
-    goNeed('dns', 'CoreDNS, built from its Go modules', 2),
+    goNeed('dns', 'CoreDNS, built from its Go modules', 2, kubernetes(NODE)),
     goNeed('pause', 'the pause program, built by Go', 0.1),
   ],
   'test/e2e/sandbox.ts': containerNode,

@@ -61,6 +61,17 @@ test('each thing that only the user can bring has its command', () => {
   assert.is(remedy(go, user), 'from its site')
 })
 
+test('the quick ones are made first, and what reuses the work of another behind it', () => {
+  const machine = { isRoot: true, packages: 'apt' } as const
+  const make = async () => {}
+  const reusing = absent('Helm', { make, minutes: 1, after: { ...built } })
+  const quick = absent('pause', { make, minutes: 0.1 })
+  const long = absent('Keycloak', { make, minutes: 8.5 })
+  const namesOf = (some: readonly Need[]) => planFor(some, machine).made.map(({ name }) => name)
+  assert.equal(namesOf([reusing, long, built, quick]), ['pause', 'Kubernetes', 'Keycloak', 'Helm'])
+  assert.equal(namesOf([reusing, long, { ...built, present: () => true }]), ['Helm', 'Keycloak'])
+})
+
 test('set-up says what it is about to do and how long that takes', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
   assert.is(

@@ -42,10 +42,14 @@ export function planFor(needs: readonly Need[], machine: Machine): Plan {
   const isInstallable = (need: Need) => listPackages(need, machine).length > 0
   return {
     installed: lacking.filter(isInstallable),
-    made: created,
+    made: created.toSorted((one, other) => waitOf(one, created) - waitOf(other, created)),
     byHand: lacking.filter((need) => !isInstallable(need)),
   }
 }
+
+/** Returns the minutes after which a need could be there if nothing else were made: the quick ones are made first. */
+const waitOf = ({ minutes = 0, after }: Need, made: readonly Need[]): number =>
+  minutes + (after !== undefined && made.some(({ name }) => name === after.name) ? (after.minutes ?? 0) : 0)
 
 const installsItself = ({ isRoot, packages }: Machine) => isRoot && packages === 'apt'
 
