@@ -141,7 +141,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/samples/tool-search.test.ts': [program('bash')],
   'test/e2e/node.ts': [
     kubernetes(NODE),
-    goNeed('dns', 'CoreDNS, built from its Go modules', 2, kubernetes(NODE)),
+    goNeed('dns', 'CoreDNS, built from its Go modules', 0.9, kubernetes(NODE)),
     goNeed('pause', 'the pause program, built by Go', 0.1),
   ],
   'test/e2e/sandbox.ts': containerNode,

@@ -41,7 +41,7 @@ async function withServer(
       bytes = Buffer.alloc(0)
       pieces = []
       all.push(heard)
-      void answer(socket, heard)
+      Promise.resolve(answer(socket, heard)).catch((error: Error) => socket.destroy(error))
     })
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
