@@ -2,7 +2,8 @@
  * Measures the processor time of shipped gateways for a call, a list and a session, without and with each feature, of
  * one or several checkouts, beside bare proxies. All processes of a round run together and are measured in turn. Usage:
  * cost.ts [--roots A=DIR,B=DIR] [--features none,jwt,…] [--eras legacy,modern] [--kinds call,list,session] [--starts 9]
- * [--seconds 2: measured of each process, era and kind] [--warm 20000: requests of each before] [--json FILE]
+ * [--seconds 2: measured of each process, era and kind] [--json FILE] [--warm 100000: requests of each before: by then
+ * V8 has compiled the code of all features]
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +27,7 @@ const { values } = parseArgs({
     kinds: { type: 'string', default: KINDS.join(',') },
     starts: { type: 'string', default: '9' },
     seconds: { type: 'string', default: '2' },
-    warm: { type: 'string', default: '20000' },
+    warm: { type: 'string', default: '100000' },
     json: { type: 'string' },
   },
 })
