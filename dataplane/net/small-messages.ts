@@ -4,7 +4,7 @@ import { buildConnector } from 'undici'
 /** The most bytes of a head and a body that are joined. Node writes this much without allocating memory for it. */
 const MOST_JOINED_BYTES = 16 * 1024
 
-/** True from a write until the next read: what arrives next is the beginning of an answer. */
+/** True from the head of a request until the next read: what arrives next is the beginning of an answer. */
 const isAsking = Symbol('is asking')
 
 type MessageSocket = Socket & { [isAsking]?: boolean }
@@ -37,7 +37,8 @@ function joinWrites(socket: MessageSocket): void {
     uncork.call(socket)
   }
   socket.write = (chunk: unknown, ...rest: unknown[]) => {
-    socket[isAsking] = true
+    // The head of a request. A WebSocket, which may keep what it reads for long, writes bytes only.
+    if (typeof chunk === 'string') socket[isAsking] = true
     if (isCorked) {
       if (head === '' && typeof chunk === 'string' && rest.length === 1 && rest[0] === 'latin1') {
         head = chunk
