@@ -20,7 +20,14 @@ import type { Opened } from '../backends/session/shared-session.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declareCapabilities } from '../mcp/client-capabilities.ts'
 import { addParamHeaders, CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY } from '../mcp/eras.ts'
-import { metaForLegacy, metaForModern, rewriteCall, withoutResponses } from '../mcp/message.ts'
+import {
+  type Message,
+  metaForLegacy,
+  metaForModern,
+  type Rewrite,
+  rewriteCall,
+  withoutResponses,
+} from '../mcp/message.ts'
 import { FIRST_OWN_ID, notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/tasks.ts'
 import { OK } from '../request/exchange.ts'
@@ -466,13 +473,7 @@ function modernRequest(call: CallRequest): HttpRequest {
   const id = rounds === 0 ? undefined : modernId(call)
   const meta = context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(call.session))
   const edits = { id, name: rename, meta, trace: call.observed.trace }
-  return {
-    path: backend.path,
-    method: 'POST',
-    headers,
-    body: rewriteCall(message, edits),
-    memory: message.takeMemory(),
-  }
+  return buildPost(backend.path, headers, message, edits)
 }
 
 /** Returns the `_meta` keys for a legacy client's call to a modern backend, from its session's declarations. */
@@ -504,15 +505,17 @@ function legacyRequest(
   const meta = context.era === 'modern' ? metaForLegacy(message) : tasks?.metaOf(message)
   const { trace } = call.observed
   const edits = { id: session === undefined ? id : undefined, name: route.rename, meta, trace }
-  const headers = backendSession.headers()
-  return {
-    path: backend.path,
-    method: 'POST',
-    headers,
-    body: rewriteCall(message, edits),
-    memory: message.takeMemory(),
-  }
+  return buildPost(backend.path, backendSession.headers(), message, edits)
 }
+
+/** Builds a request with the text of a message, with these changes. Its memory is used once. */
+const buildPost = (path: string, headers: string[], message: Message, edits: Rewrite): HttpRequest => ({
+  path,
+  method: 'POST',
+  headers,
+  body: rewriteCall(message, edits),
+  memory: message.takeMemory(),
+})
 
 /** Adds the headers that every request of a call has: its id, its trace context, and the client's passed headers. */
 function addCallHeaders({ headers }: HttpRequest, { context, observed }: CallRequest): void {

@@ -348,7 +348,7 @@ export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
 const HOP_PREFIX = 'io.modelcontextprotocol/'
 
 /** The changes to a call for the backend. Absent parts stay byte for byte. */
-interface Rewrite {
+export interface Rewrite {
   /** The id at the backend, as JSON text. */
   readonly id: string | undefined
   /** The tool's name at the backend, as JSON text. */

@@ -15,7 +15,7 @@ function sentFor(body: string, memory: Buffer | undefined): unknown {
       return true
     },
   } as unknown as Dispatcher
-  const request = { path: '/mcp', method: 'POST', headers: ['a', 'b'], body, memory } as const
+  const request = { path: '/mcp', method: 'POST' as const, headers: ['a', 'b'], body, memory }
   new HttpTransport(calls, calls).dispatch(request, {})
   return sent
 }
