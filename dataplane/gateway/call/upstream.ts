@@ -13,6 +13,7 @@ import {
   isSuccess,
   redirectIn,
   SAME_METHOD,
+  type SendOptions,
 } from '../backends/connection/http.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
@@ -453,8 +454,7 @@ interface HttpRequest {
   /** A flat list. */
   readonly headers: string[]
   readonly body?: string
-  /** See `RelayedOptions`. */
-  readonly memory?: Buffer | undefined
+  readonly memory?: SendOptions['memory']
 }
 
 /** Returns the id (JSON text) of a call at a modern backend: the client's id or, after a round of input, our own. */

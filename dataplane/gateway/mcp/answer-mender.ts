@@ -467,7 +467,8 @@ export const mendUnasked = (message: Buffer, hasNull = message.includes(NULL_TEX
   hasNull ? mendNulls(message, UNASKED) : message
 
 const NULL_TEXT = Buffer.from('null')
-const CONTENT = Buffer.from('"content"')
+/** The first member of a tool's result as most servers write it. */
+export const CONTENT = Buffer.from('"content"')
 
 /** Tells whether a whole answer may need the repairs of a rule. `hasNull`: it contains null. */
 export const mayNeedMending = (message: Buffer, hasNull: boolean, rule: MendRule): boolean =>

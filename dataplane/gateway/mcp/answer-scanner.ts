@@ -10,7 +10,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import type { NullMender } from './answer-mender.ts'
+import { CONTENT, type NullMender } from './answer-mender.ts'
 
 /** The scanner's position among the members of the message. */
 type ScanState =
@@ -41,8 +41,6 @@ const LONGEST_ID = 8192
 const LONGEST_KEY = 32
 /** The value of `jsonrpc`. */
 const VERSION = Buffer.from('"2.0"')
-/** The first member of a tool's result as most servers write it. */
-const CONTENT = Buffer.from('"content"')
 /** The members of a message. */
 const KEYS = ['jsonrpc', 'id', 'result', 'error', 'method', 'params'].map((name) => ({
   name,

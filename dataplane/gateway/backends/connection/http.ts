@@ -4,8 +4,18 @@ import type { SignRequest } from '../../../credentials/index.ts'
 import { BackendFailure } from './failure.ts'
 import { mergeHeaders } from './headers.ts'
 
+/** A request to a backend. */
+export interface SendOptions extends Dispatcher.DispatchOptions {
+  /**
+   * Memory that the body, a text, is written to if it fits: that of the client's body, which nobody reads any more.
+   * Memory of its own costs a call 2 %.
+   */
+  readonly memory?: Buffer | undefined
+}
+
 /** Sends requests to a backend. Every implementation behaves like Streamable HTTP. */
-export interface Transport extends Pick<Dispatcher, 'dispatch'> {
+export interface Transport {
+  dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean
   /** Dispatches a request whose answer is a long-lived stream, without taking a connection from calls. */
   stream: Dispatcher['dispatch']
   /** Waits for requests in flight, then ends the connections. */
@@ -22,14 +32,6 @@ export const MOST_CALLS = 1024
 /** The most answers to a backend's own requests that may be on their way to it, in one session or on one channel. */
 export const MOST_ANSWERS = 256
 
-interface RelayedOptions extends Dispatcher.DispatchOptions {
-  /**
-   * Memory that the body, a text, is written to if it fits: that of the client's body, which nobody reads any more.
-   * Memory of its own costs a call 2 %.
-   */
-  readonly memory?: Buffer | undefined
-}
-
 /** Gives calls and streams separate connections. */
 export class HttpTransport implements Transport {
   readonly #calls: Dispatcher
@@ -40,7 +42,7 @@ export class HttpTransport implements Transport {
     this.#streams = streams
   }
 
-  dispatch(options: RelayedOptions, handler: Dispatcher.DispatchHandler): boolean {
+  dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean {
     return this.#calls.dispatch(options.memory === undefined ? options : writeBody(options, options.memory), handler)
   }
 
@@ -60,7 +62,7 @@ export class HttpTransport implements Transport {
 const encoder = new TextEncoder()
 
 /** Writes the body of a request to this memory. Returns the request as it is if it does not fit. */
-function writeBody(options: RelayedOptions, memory: Buffer): Dispatcher.DispatchOptions {
+function writeBody(options: SendOptions, memory: Buffer): Dispatcher.DispatchOptions {
   const { path, method, headers, body } = options
   if (typeof body !== 'string' || body.length > memory.length) return options
   const { read, written } = encoder.encodeInto(body, memory)
@@ -88,7 +90,7 @@ export class SigningTransport implements Transport {
     this.#signer = signer
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean {
     return this.#inner.dispatch(this.#signed(options), handler)
   }
 
@@ -97,7 +99,7 @@ export class SigningTransport implements Transport {
   }
 
   /** Signs a request. Throws a BackendFailure without a credential, because an unsigned request must not be sent. */
-  #signed(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  #signed(options: SendOptions): SendOptions {
     const sign = this.#signer()
     if (sign === undefined) throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')
     const { method, path } = options
@@ -161,7 +163,7 @@ export class WrappedTransport implements Transport {
     this.#wrap = wrap
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean {
     return this.#inner.dispatch(options, this.#wrap(options, handler))
   }
 
