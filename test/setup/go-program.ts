@@ -28,8 +28,9 @@ interface GoModule {
 }
 
 const tests = join(import.meta.dirname, '..')
-/** Without C, for images that have no C library. Without data for debuggers, which the linker drops: a seventh less time. */
+/** Builds without C, for images that have no C library. */
 const STATIC = { CGO_ENABLED: '0' }
+/** Compiles without data for debuggers, which the linker drops: a seventh less time. */
 const PLAIN = '-gcflags=all=-dwarf=0'
 
 export type GoProgram = 'kube' | 'helm' | 'dns' | 'pause' | 'flux-apply' | 'flux' | 'argo-cd'
@@ -38,18 +39,16 @@ const FLUX = 'github.com/fluxcd/kustomize-controller'
 const FLUX_SOURCES = 'github.com/fluxcd/source-controller'
 const ARGO_CD = 'github.com/argoproj/argo-cd/v3'
 
+/** Returns the versions of the modules that a Go module file requires, after its replacements. */
+export function versionsIn(file: string): ReadonlyMap<string, string> {
+  const text = readFileSync(file, 'utf8')
+  const versions = [...text.matchAll(/^(?:require )?\s*([\w./~-]+) (v\S+)/gm), ...text.matchAll(/=> (\S+) (v\S+)/g)]
+  return new Map(versions.map(([, path, version]) => [path as string, version as string]))
+}
+
 /** Returns the version of a module that a program is built with, from its go.mod. */
 function versionIn(folder: string, module: string): string {
-  const lines = readFileSync(join(folder, 'go.mod'), 'utf8').split('\n')
-  const [, version] =
-    lines
-      .map((line) =>
-        line
-          .trim()
-          .replace(/^require /, '')
-          .split(' '),
-      )
-      .find(([path]) => path === module) ?? []
+  const version = versionsIn(join(folder, 'go.mod')).get(module)
   if (!version) throw new Error(`${folder}/go.mod does not require ${module}`)
   return version
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
-import { goProgramPath } from './go-program.ts'
+import { goProgramPath, versionsIn } from './go-program.ts'
 import { KUBERNETES_VERSIONS, kubernetesBuild, kubernetesVersion } from './kubernetes.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -37,17 +37,10 @@ const folders = { helm: 'cluster/helm', 'flux-apply': 'cluster/flux', dns: 'e2e/
 /** Helm and Flux require a newer one than Kubernetes. */
 const DIFFERENT = new Set(['github.com/go-errors/errors'])
 
-/** Returns the versions that a Go module file requires, after its replacements. */
-function versionsIn(file: string): Map<string, string> {
-  const text = readFileSync(join(root, 'test', file), 'utf8')
-  const versions = [...text.matchAll(/^(?:require )?\s*([\w./~-]+) (v\S+)/gm), ...text.matchAll(/=> (\S+) (v\S+)/g)]
-  return new Map(versions.map(([, path, version]) => [path as string, version as string]))
-}
-
 test('the programs beside Kubernetes require its modules in its versions, so that Go compiles them once', () => {
-  const kubernetes = versionsIn('cluster/kube/newest.mod')
+  const kubernetes = versionsIn(join(root, 'test/cluster/kube/newest.mod'))
   for (const [name, folder] of Object.entries(folders)) {
-    const shared = [...versionsIn(`${folder}/go.mod`)].filter(([path]) => kubernetes.has(path))
+    const shared = [...versionsIn(join(root, 'test', folder, 'go.mod'))].filter(([path]) => kubernetes.has(path))
     assert.is(shared.length > 50, true, name)
     const others = shared.filter(([path, version]) => !DIFFERENT.has(path) && kubernetes.get(path) !== version)
     assert.equal(others, [], name)

@@ -1,4 +1,4 @@
-// Helm, as its own module has it: charts are linted, rendered and installed by the real one.
+// Helm: charts are linted, rendered and installed by the real one, with the Kubernetes modules of the tests (go.mod).
 package main
 
 import (
