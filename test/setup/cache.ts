@@ -13,8 +13,8 @@ export function hashFiles(files: readonly string[], digits: number): string {
   return digest.digest('hex').slice(0, digits)
 }
 
-/** The folder where results are made before they are moved to their final path atomically. */
-const unfinishedFolder = () => join(cacheFolder(), 'unfinished')
+/** The folder where results are made before they are moved to their final path atomically, and what is being removed. */
+export const unfinishedFolder = () => join(cacheFolder(), 'unfinished')
 
 /** Creates a folder on the file system of the cache. Only the holder of the lock may call it. */
 export function workFolder(): string {

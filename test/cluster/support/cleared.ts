@@ -37,7 +37,7 @@ export async function clearCluster({ listMetadata, remove, removeAtOnce, mergePa
   await eventually(() => {
     const isWhole = left === PLURALS
     left = left.filter(hasAny)
-    if (left.length > 0) return false
+    if (left.length > 0) throw new Error(`left: ${left.join(', ')}`)
     // The last deletions may have created objects of a kind that was already clear.
     left = PLURALS
     return isWhole

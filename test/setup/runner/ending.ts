@@ -27,9 +27,13 @@ async function haveComputed(): Promise<void> {
 }
 
 test.before(() => {
-  if (ending !== 'soon' && ending !== 'busy' && ending !== 'crash') createServer().listen(0, '127.0.0.1')
+  if (!['soon', 'busy', 'crash', 'after'].includes(ending ?? '')) createServer().listen(0, '127.0.0.1')
   if (ending === 'deaf') process.removeAllListeners('SIGUSR2')
   if (ending === 'before') throw new Error('nothing can be tested')
+})
+
+test.after(() => {
+  if (ending === 'after') throw new Error('nothing can be cleared')
 })
 
 test('something', async () => {

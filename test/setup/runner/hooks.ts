@@ -1,7 +1,8 @@
 /**
  * Loaded before each test file (test/run.ts). On SIGUSR2 it reports what keeps the file alive. It also reports the
  * errors of hooks that uvu loses, because uvu's runner returns in `finally`: errors of `before`, errors of `after.each`
- * after a failed test, and values that `before.each` throws that are not an Error.
+ * after a failed test, and values that `before.each` throws that are not an Error. An error of `after` would end the
+ * process before uvu reports which tests have failed; it makes the file fail at its end instead.
  */
 import { test } from 'uvu'
 
@@ -21,7 +22,24 @@ const wrapHook =
     })
 
 test.before = Object.assign(wrapHook(test.before, 'before'), { each: wrapHook(test.before.each, 'before.each') })
-test.after.each = wrapHook(test.after.each, 'after.each')
+
+/** Tells whether an `after` of the tests has thrown in this process. */
+export const afterHooks = { haveFailed: false }
+
+const { after } = test
+const addAfter: AddHook = (hook) =>
+  after(async (context) => {
+    try {
+      await hook(context)
+    } catch (error) {
+      console.error('the hook after of the tests threw:', error)
+      afterHooks.haveFailed = true
+    }
+  })
+test.after = Object.assign(addAfter, { each: wrapHook(after.each, 'after.each') })
+process.on('exit', () => {
+  if (afterHooks.haveFailed) process.exitCode ||= 1
+})
 
 /** Reports what keeps this process alive to the runner, which is about to end it. */
 function openHandles(): string {

@@ -91,6 +91,15 @@ test('an error of a hook fails its own file', async () => {
   assert.is(others.length, 1)
 })
 
+test('an error of `after` fails its own file, whose results are reported', async () => {
+  const [first, ...others] = await runBoth('after')
+  assert.is(first?.verdict, 'exit 1')
+  assert.is(first?.failed, 1)
+  assert.match(first?.output ?? '', 'the hook after of the tests threw: Error: nothing can be cleared')
+  assert.match(first?.output ?? '', /^ {2}Passed: {4}1$/m)
+  assert.is(others.length, 0)
+})
+
 test('a file that leaves a server open fails the last one, which names all of them', async () => {
   const results = await runBoth('late')
   assert.is(results[0]?.verdict, 'ok')

@@ -8,6 +8,7 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { exec } from 'uvu'
 import { readOwnSeconds } from './cpu.ts'
+import { afterHooks } from './hooks.ts'
 import { formatEnd } from './several-output.ts'
 
 const { UVU_QUEUE: queue } = globalThis as unknown as { readonly UVU_QUEUE: unknown[][] }
@@ -18,7 +19,7 @@ for (const file of files) {
   queue.splice(0, queue.length, [null])
   await import(pathToFileURL(resolve(file)).href)
   await exec()
-  const isLast = file === files.at(-1) || process.exitCode !== 0
+  const isLast = file === files.at(-1) || process.exitCode !== 0 || afterHooks.haveFailed
   const line = formatEnd(readOwnSeconds() ?? 0, isLast)
   process.stdout.write(line)
   process.stderr.write(line)
