@@ -1,6 +1,6 @@
 import { type KindDeclaration, specMayBeLeftOut } from './define.ts'
-import { at, inKeyOrder, isObject } from './settings/json.ts'
-import { childSchema, listParts, type SchemaNode, schemaChildren } from './walk.ts'
+import { at, copyJson, inKeyOrder, isObject } from './settings/json.ts'
+import { childSchema, findValueSchema, listParts, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
  * Applies defaults like the API server: to an absent or null property; a null without a default is dropped. Returns the
@@ -9,37 +9,48 @@ import { childSchema, listParts, type SchemaNode, schemaChildren } from './walk.
 function withDefaults(node: SchemaNode, value: unknown): unknown {
   if (Array.isArray(value)) {
     const { items } = node
-    const filled = items ? value.map((item) => withDefaults(items, item)) : value
+    if (items === undefined) return value
+    const filled = value.map((item) => withDefaults(items, item))
     return filled.some((item, index) => item !== value[index]) ? filled : value
   }
-  if (!isObject(value) || schemaChildren(node).length === 0) return value
-  const given = Object.entries(value)
-  const filled = given.flatMap((entry) => filledEntry(node, entry))
-  const added = missingDefaults(node, new Set(node.properties && filled.map(([key]) => key)))
-  const isSame =
-    added.length === 0 &&
-    filled.length === given.length &&
-    filled.every(([, inner], index) => inner === given[index]?.[1])
+  return isObject(value) && hasChildren(node) ? fieldsWithDefaults(node, value) : value
+}
+
+function fieldsWithDefaults(node: SchemaNode, value: Record<string, unknown>): Record<string, unknown> {
+  const filled: Entry[] = []
+  let isSame = true
+  for (const key of Object.keys(value)) {
+    const given = value[key]
+    const child = childSchema(node, key)
+    const inner = child === undefined ? given : withDefaults(child, given)
+    const isDropped = child !== undefined && given === null
+    if (!isDropped) filled.push([key, inner])
+    isSame &&= !isDropped && inner === given
+  }
+  for (const [key, child] of listDefaults(node)) {
+    if (Object.hasOwn(value, key) && value[key] !== null) continue
+    filled.push([key, withDefaults(child, copyJson(child.default))])
+    isSame = false
+  }
   // No assignment here, because assigning a key such as __proto__ has a special meaning.
-  return isSame ? value : Object.fromEntries([...filled, ...added])
+  return isSame ? value : Object.fromEntries(filled)
 }
 
 type Entry = [key: string, value: unknown]
 
-/** Returns an entry with the defaults inside its value, or none if it is dropped. */
-function filledEntry(node: SchemaNode, [key, inner]: Entry): readonly Entry[] {
-  const child = childSchema(node, key)
-  if (child === undefined) return [[key, inner]]
-  return inner === null ? [] : [[key, withDefaults(child, inner)]]
+const hasChildren = (node: SchemaNode): boolean =>
+  node.properties !== undefined || node.items !== undefined || findValueSchema(node) !== undefined
+
+const defaults = new WeakMap<SchemaNode, readonly (readonly [key: string, child: SchemaNode])[]>()
+
+/** Returns the fields of an object that have a default. */
+function listDefaults(node: SchemaNode): readonly (readonly [key: string, child: SchemaNode])[] {
+  const known = defaults.get(node)
+  if (known !== undefined) return known
+  const found = Object.entries(node.properties ?? {}).filter(([, child]) => child.default !== undefined)
+  defaults.set(node, found)
+  return found
 }
-
-/** A clone of a text or number would take longer than all the rest. */
-const copyDefault = (value: unknown): unknown => (typeof value === 'object' ? structuredClone(value) : value)
-
-const missingDefaults = ({ properties = {} }: SchemaNode, present: ReadonlySet<string>): readonly Entry[] =>
-  Object.entries(properties).flatMap(([key, child]): Entry[] =>
-    child.default === undefined || present.has(key) ? [] : [[key, withDefaults(child, copyDefault(child.default))]],
-  )
 
 /** Copies an object of this kind and applies the defaults of its schema to `spec`. Does not throw. */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {

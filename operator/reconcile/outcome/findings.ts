@@ -1,5 +1,6 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { unsupportedFields } from '../../../crds/index.ts'
+import { copyJson } from '../../../crds/settings/json.ts'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
@@ -13,7 +14,7 @@ export type Places = Readonly<Record<string, string>>
 
 export function validateGateway(config: GatewayConfig): readonly Finding[] {
   // A copy, because the validator fills in defaults, which the rendered file must not have.
-  return acceptsGateway(structuredClone(config)) ? checkGateway(config) : collectFindings(parseGateway, config)
+  return acceptsGateway(copyJson(config)) ? checkGateway(config) : collectFindings(parseGateway, config)
 }
 
 /** Finds what a parser of the served file refuses in a configuration. */
@@ -47,7 +48,7 @@ const NOTHING: GatewayConfig = {
  */
 export function validatePart(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
-  if (acceptsGateway(structuredClone(config))) return []
+  if (acceptsGateway(copyJson(config))) return []
   return collectFindings(parseGateway, config).flatMap(({ pointer, message }) => {
     const place = translatePointer(pointer, places)
     return place === undefined ? [] : [{ pointer: place, message }]
