@@ -1,4 +1,4 @@
-/** Children of workloads on one API server. */
+/** Children of workloads, and the life of objects of each kind, on one API server, which the files use one after another. */
 // Runs before an operator exists, because it needs none.
 import './children/drift.ts'
 import './children/auth-server.ts'
@@ -11,3 +11,13 @@ import './children/port-names.ts'
 import './children/rollouts.ts'
 import './children/secret-values.ts'
 import './children/services.ts'
+import './scenarios/configs.ts'
+import './scenarios/events.ts'
+import './scenarios/flux.ts'
+import './scenarios/gateways.ts'
+import './scenarios/odd-templates.ts'
+import './scenarios/pins.ts'
+import './scenarios/proxies.ts'
+import './scenarios/registries.ts'
+import './scenarios/restarts.ts'
+import './scenarios/servers.ts'

@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { startCutProxy } from '../support/network/cut-proxy.ts'
-import { newCluster } from './support/cluster.ts'
-import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from './support/manifests.ts'
+import { startCutProxy } from '../../support/network/cut-proxy.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from '../support/manifests.ts'
 import {
   eventually,
   OPERATOR_USER,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
+} from '../support/operator-process.ts'
 
 const cluster = newCluster()
 const { apply, condition, exists, kubectl, list, mergePatch, read, remove } = cluster
@@ -40,6 +40,7 @@ const names = (kind: string) => list(kind).map(({ metadata }) => metadata.name)
 
 test.before(async () => {
   await cluster.install()
+  await cluster.stopOperator()
   relay = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(cluster.plane.server).port) })
   kubeconfig = operatorKubeconfig(cluster.plane, 'relayed', `https://127.0.0.1:${relay.port}`)
   apply(group(), telemetry('main'))
