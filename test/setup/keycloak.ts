@@ -10,7 +10,13 @@ const VERSION = '26.7.3'
 const SHA256 = '27a6535553c3cdcd083872ba40629efafb3475e3b758e0c6f691395561dd0f1f'
 const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy'
 
-const folder = () => join(cacheFolder(), `keycloak-${VERSION}`)
+/**
+ * What Keycloak's own build fixes, so that each start saves more than half of its time: a database in memory, one
+ * instance, and two features that are off by default, which redeeming ID-JAGs needs.
+ */
+const BUILD = ['--db=dev-mem', '--cache=local', '--features=jwt-authorization-grant,identity-assertion-jwt']
+
+const folder = () => join(cacheFolder(), `keycloak-${VERSION}-built`)
 
 export const hasKeycloak = (): boolean => existsSync(folder())
 
@@ -22,7 +28,7 @@ export function keycloakFolder(): string {
   return folder()
 }
 
-/** Downloads and unpacks Keycloak atomically. Only the holder of the lock may call it. */
+/** Downloads, unpacks and builds Keycloak atomically. Only the holder of the lock may call it. */
 export async function makeKeycloak(progress: (state: string) => void): Promise<void> {
   const work = workFolder()
   const artifact = `-Dartifact=org.keycloak:keycloak-quarkus-dist:${VERSION}:zip`
@@ -35,6 +41,9 @@ export async function makeKeycloak(progress: (state: string) => void): Promise<v
   if (found !== SHA256) throw new Error(`${archive} has the SHA-256 ${found}, not ${SHA256}`)
   progress('unpacking')
   await run({ program: 'unzip', args: ['-q', archive, '-d', work] })
+  const home = join(work, `keycloak-${VERSION}`)
+  progress('building')
+  await run({ program: join(home, 'bin/kc.sh'), args: ['build', ...BUILD], cwd: home })
   mkdirSync(dirname(folder()), { recursive: true })
-  renameSync(join(work, `keycloak-${VERSION}`), folder())
+  renameSync(home, folder())
 }

@@ -128,7 +128,7 @@ const manifests = () => [
 ]
 
 test.before(async () => {
-  // Keycloak takes half a minute to start.
+  // Keycloak takes a quarter of a minute to start.
   ;[keycloak, code, uninstall] = await Promise.all([
     shared.start(),
     startLoginProvider([`${ISSUER}/oauth/callback`], HOST),
