@@ -74,6 +74,21 @@ test('headers and trailers without end cost one error, however many come at once
   }
 })
 
+test('an idle connection is closed before servers close it that do not say when they would', async () => {
+  const closedBy: string[] = []
+  const server = createRawServer((socket) => {
+    socket.on('error', () => {})
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'))
+    socket.on('end', () => closedBy.push('client'))
+    cleanups.push(() => socket.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanups.push(() => server.close())
+  const { port } = server.address() as AddressInfo
+  assert.is((await get(`http://127.0.0.1:${port}`, { allowPrivateIP: true })).text, 'ok')
+  await eventually('the client closes it', () => closedBy.length === 1, 20_000)
+})
+
 /** Serves raw bytes, and ends the connection after them. */
 async function serveBytes(answerTo: (times: number) => string): Promise<string> {
   let times = 0
