@@ -57,7 +57,7 @@ test('an unknown version is reported in one line', () => {
     const args = [
       '--disable-warning=ExperimentalWarning',
       script,
-      ...(script === 'test/run.ts' ? ['cluster/removal'] : []),
+      ...(script === 'test/run.ts' ? ['cluster/api-server'] : []),
     ]
     const env = { ...process.env, K8S: '1.2', PATH: `${process.env['PATH']}` }
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env })

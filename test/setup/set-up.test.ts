@@ -95,9 +95,9 @@ function isAlive(pid: number): boolean {
 
 test('two concurrent set-ups build once: the second waits for the first, and a third has nothing to do', async () => {
   using machine = bareMachine({ go: GO })
-  const one = machine.run(SET_UP, ['cluster/removal'])
+  const one = machine.run(SET_UP, ['cluster/api-server'])
   await one.says('→ Kubernetes')
-  const two = machine.run(SET_UP, ['cluster/removal'])
+  const two = machine.run(SET_UP, ['cluster/api-server'])
   await two.says('waiting for its end')
   machine.write('gate', '')
   assert.is(await one.end(), '0', one.output)
@@ -105,18 +105,18 @@ test('two concurrent set-ups build once: the second waits for the first, and a t
   assert.match(one.output, /^Set-up, once on this machine, about 8 minutes on two cores:\n {2}Kubernetes/)
   assert.is(machine.builds().length, 1)
   assert.is(machine.listKept().length, 1)
-  const third = machine.run(SET_UP, ['cluster/removal'])
+  const third = machine.run(SET_UP, ['cluster/api-server'])
   assert.is(await third.end(), '0')
   assert.is(third.output, '')
 })
 
 test('a killed set-up leaves no lock and no half-built program behind', async () => {
   using machine = bareMachine({ go: GO })
-  const killed = machine.run(SET_UP, ['cluster/removal'])
+  const killed = machine.run(SET_UP, ['cluster/api-server'])
   await eventually('the build runs', () => machine.builds().length === 1)
   killed.child.kill('SIGKILL')
   assert.is(await killed.end(), 'SIGKILL')
-  const next = machine.run(SET_UP, ['cluster/removal'])
+  const next = machine.run(SET_UP, ['cluster/api-server'])
   await eventually('the next build runs', () => machine.builds().length === 2)
   machine.write('gate', '')
   assert.is(await next.end(), '0', next.output)
@@ -127,7 +127,7 @@ test('a killed set-up leaves no lock and no half-built program behind', async ()
 
 test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async () => {
   using machine = bareMachine({ go: GO })
-  const stopped = machine.run(SET_UP, ['cluster/removal'])
+  const stopped = machine.run(SET_UP, ['cluster/api-server'])
   await eventually('the build runs', () => machine.builds().length === 1)
   stopped.child.kill('SIGTERM')
   assert.is(await stopped.end(), '1')
@@ -167,7 +167,7 @@ test('the result of another set-up is used as soon as it is there', async () => 
   using machine = bareMachine({ go: GO })
   machine.write('on-cluster.test.ts', onCluster(machine))
   machine.write('gate', '')
-  const built = machine.run(SET_UP, ['cluster/removal'])
+  const built = machine.run(SET_UP, ['cluster/api-server'])
   assert.is(await built.end(), '0', built.output)
   const [program] = machine.listKept() as [string]
   const place = (name: string) => join(machine.path, 'cache/portico', name)
@@ -251,7 +251,7 @@ writeFileSync('${join(machine.path, 'pid')}', String(process.pid))
 
 test('a failed build is reported with its output', async () => {
   using machine = bareMachine({ go: GO.replace('echo one', 'echo no space left on device >&2; exit 1; echo one') })
-  const failed = machine.run(SET_UP, ['cluster/removal'])
+  const failed = machine.run(SET_UP, ['cluster/api-server'])
   assert.is(await failed.end(), '1')
   assert.match(failed.output, /`go list -modfile=newest\.mod -deps \.` ended with 1:\nno space left on device/)
 })
