@@ -6,7 +6,8 @@ import { eventually } from './operator-process.ts'
 /** Objects that Kubernetes itself keeps in every namespace. */
 const ITS_OWN = new Set(['services/kubernetes', 'configmaps/kube-root-ca.crt', 'serviceaccounts/default'])
 const OURS = Object.values(kinds).map(({ plural }) => plural)
-const OTHERS = ['secrets', 'pods', 'resourcequotas', 'persistentvolumeclaims', 'events', 'leases']
+/** ReplicaSets too: the garbage collector takes minutes after an outage, and until then they would replace their pods. */
+const OTHERS = ['replicasets', 'secrets', 'pods', 'resourcequotas', 'persistentvolumeclaims', 'events', 'leases']
 const PLURALS = [...OURS, ...childKinds.map(({ plural }) => plural), ...OTHERS]
 const KUBERNETES = /^(default|portico-system|kube-.*)$/
 
