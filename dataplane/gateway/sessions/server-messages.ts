@@ -9,6 +9,7 @@ import type { SessionRecord } from './store/store.ts'
 export interface SubscribedSessions {
   known(id: string): Session | undefined
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   send(session: Session, message: string): Promise<boolean>
 }
@@ -76,9 +77,12 @@ export class ServerMessages {
     if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, backendSession, bus)
   }
 
-  /** Reads the notes that other replicas have written. */
+  /**
+   * Reads the notes that other replicas have written. If one opens a session with a backend while the client's stream is
+   * opened at another, each first writes its note and then reads that of the other, so that one of them subscribes.
+   */
   async #refresh(session: Session): Promise<void> {
-    session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
+    session.record = (await this.#sessions.latestRecordOf(session.record.id)) ?? session.record
   }
 
   #subscribe(session: Session, backendSession: BackendSession): void {

@@ -166,6 +166,10 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     return this.#store.find(id)
   }
 
+  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined> {
+    return this.#store.latest(id)
+  }
+
   /**
    * Sends a message on a client's GET stream, at whichever replica it is open. Returns false if the client certainly
    * has none open. The message is then lost, but the client can request the same information.

@@ -8,7 +8,7 @@ import type { SessionRecord } from './store/store.ts'
 
 interface StreamedSessions {
   known(id: string): Session | undefined
-  recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   /** Writes a note if there is none, or if it is `expected`. Returns its value afterwards. */
   claim(
     session: Session,
@@ -86,7 +86,7 @@ export class SharedStreams {
 
   /** Reads the notes that other replicas have written meanwhile. */
   async #refresh(session: Session): Promise<void> {
-    session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
+    session.record = (await this.#sessions.latestRecordOf(session.record.id)) ?? session.record
   }
 
   /**

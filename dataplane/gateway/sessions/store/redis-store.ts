@@ -85,6 +85,11 @@ class RedisStore implements SessionStore {
     return entry.checking
   }
 
+  latest(id: string): Promise<SessionRecord | undefined> {
+    this.#redis.checkHere()
+    return this.#load(id)
+  }
+
   async note(id: string, name: string, value: string | undefined): Promise<void> {
     await this.#write(id, name, ['any', '', value ?? ''])
     const entry = this.#known.get(id)

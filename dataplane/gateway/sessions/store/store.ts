@@ -21,6 +21,8 @@ export interface SessionStore {
   readonly provider: 'memory' | 'redis'
   add(record: SessionRecord): void | Promise<void>
   find(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  /** Reads a session as it is stored now: what `find` returns may lack what another replica has just written. */
+  latest(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   /** Writes a note or, with undefined, removes it. It does not restore an ended session. */
   note(id: string, name: string, value: string | undefined): void | Promise<void>
   /**
@@ -75,6 +77,7 @@ export function createMemoryStore({ ttlMs }: { readonly ttlMs: number }): Sessio
       entry.touchedAt = now
       return entry.record
     },
+    latest: (id) => store.find(id),
     note(id, name, value) {
       const entry = entries.get(id)
       if (entry !== undefined) setNote(entry, name, value)

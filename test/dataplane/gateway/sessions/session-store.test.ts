@@ -201,6 +201,21 @@ test('sessions and notes of one replica are seen by the others at once', async (
   })
 })
 
+test('the latest state of a session has what another replica has just written, before it has told', async () => {
+  const prefix = `latest-${stores++}:`
+  const [mine, other] = [
+    replica(prefix),
+    connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log),
+  ]
+  cleanups.push(() => other.disconnect())
+  await mine.add(session('latest'))
+  const [key] = await other.keys(`${prefix}session:*`)
+  // Nobody tells of this change.
+  await other.hset(key as string, 'n:stream', 'elsewhere')
+  assert.equal((await mine.latest('latest'))?.notes, { stream: 'elsewhere' })
+  assert.equal((await mine.find('latest'))?.notes, { stream: 'elsewhere' })
+})
+
 test('a session that one replica ends has ended at all', async () => {
   const [one, two] = [replica('ended:'), replica('ended:')]
   const gone: [string, boolean][] = []
