@@ -9,7 +9,7 @@ import type { SessionRecord } from './store/store.ts'
 export interface SubscribedSessions {
   known(id: string): Session | undefined
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
-  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  refresh(session: Session): Promise<void>
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   send(session: Session, message: string): Promise<boolean>
 }
@@ -72,17 +72,11 @@ export class ServerMessages {
   }
 
   async #subscribeElsewhere(session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {
-    await this.#refresh(session)
+    // The client's stream may be opening at another replica. Each writes its own note before it reads that of the other,
+    // so that one of them subscribes.
+    await this.#sessions.refresh(session)
     const at = session.noted(STREAM)
     if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, backendSession, bus)
-  }
-
-  /**
-   * Reads the notes that other replicas have written. If one opens a session with a backend while the client's stream is
-   * opened at another, each first writes its note and then reads that of the other, so that one of them subscribes.
-   */
-  async #refresh(session: Session): Promise<void> {
-    session.record = (await this.#sessions.latestRecordOf(session.record.id)) ?? session.record
   }
 
   #subscribe(session: Session, backendSession: BackendSession): void {
@@ -109,7 +103,7 @@ export class ServerMessages {
     session.stream?.end()
     const backendSessions = session.openBackendSessions
     for (const { inbox } of backendSessions) inbox.close()
-    await this.#refresh(session)
+    await this.#sessions.refresh(session)
     for (const { inbox } of backendSessions) inbox.awaitAgain()
   }
 
@@ -121,7 +115,7 @@ export class ServerMessages {
     const session = this.#sessions.known(id)
     const backend = session && this.#options.findBackend(session, name)
     if (session?.stream !== undefined && backend !== undefined) {
-      await this.#refresh(session)
+      await this.#sessions.refresh(session)
       const backendSession = session.backendSession(backend)
       if (backendSession.renew() !== undefined) this.#subscribe(session, backendSession)
       await backendSession.inbox.subscribing
@@ -133,7 +127,7 @@ export class ServerMessages {
   async subscribe(session: Session): Promise<void> {
     if (this.#bus !== undefined) {
       await this.#noteStreamHere(session, this.#bus)
-      await this.#refresh(session)
+      await this.#sessions.refresh(session)
     }
 
     for (const name of session.backendNames) {

@@ -166,8 +166,9 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     return this.#store.find(id)
   }
 
-  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined> {
-    return this.#store.latest(id)
+  /** Reads the notes that other replicas have written until now. */
+  async refresh(session: Session): Promise<void> {
+    session.record = (await this.#store.latest(session.record.id)) ?? session.record
   }
 
   /**

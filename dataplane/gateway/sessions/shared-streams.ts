@@ -4,11 +4,10 @@ import type { TakeAnswer } from '../backends/session/late-answers.ts'
 import type { AnswerSink, RelaySender, Relays } from './relay/relays.ts'
 import { ANSWERS, type Session, STREAM } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
-import type { SessionRecord } from './store/store.ts'
 
 interface StreamedSessions {
   known(id: string): Session | undefined
-  latestRecordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  refresh(session: Session): Promise<void>
   /** Writes a note if there is none, or if it is `expected`. Returns its value afterwards. */
   claim(
     session: Session,
@@ -76,17 +75,12 @@ export class SharedStreams {
 
   async #claim(session: Session, isForced: boolean, bus: SessionBus): Promise<boolean> {
     const known = this.#holders(session).join()
-    await this.#refresh(session)
+    await this.#sessions.refresh(session)
     const holders = this.#holders(session)
     // Others than those that were asked may have the streams by now.
     if (holders.length > 0 && !(isForced && holders.join() === known)) return false
     const inForce = await this.#sessions.claim(session, ANSWERS, session.noted(ANSWERS), bus.replica)
     return inForce === undefined || inForce === bus.replica
-  }
-
-  /** Reads the notes that other replicas have written meanwhile. */
-  async #refresh(session: Session): Promise<void> {
-    session.record = (await this.#sessions.latestRecordOf(session.record.id)) ?? session.record
   }
 
   /**
@@ -138,7 +132,7 @@ export class SharedStreams {
     if (sender === undefined) return
     try {
       // The other replica may have opened a session with the backend in place of a lost one.
-      await this.#refresh(session)
+      await this.#sessions.refresh(session)
       const backendSession = session.backendSession(backend)
       backendSession.renew()
       if (isLeft) return

@@ -49,7 +49,7 @@ class Pair {
       backendSession: () => ({ renew: () => undefined, inbox: { awaitHere } }),
     } as unknown as Session
     const streams = new SharedStreams(
-      { known: () => session, latestRecordOf: () => undefined, claim: () => undefined },
+      { known: () => session, refresh: () => Promise.resolve(), claim: () => undefined },
       { relays, findBackend: () => ({ name: 'b', share }) as Backend, onFault: fail },
     )
     const bus = this.#bus(replica)
