@@ -14,7 +14,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 export const withoutNulls = (object: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
 
-/** Copies a JSON value, in a tenth of the time that `structuredClone` takes. */
+/** Copies a JSON value, in less than half of the time that `structuredClone` takes for a gateway's configuration. */
 export function copyJson<T>(value: T): T {
   if (Array.isArray(value)) return value.map(copyJson) as T
   if (!isObject(value)) return value
