@@ -16,7 +16,9 @@ const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy'
  */
 const BUILD = ['--db=dev-mem', '--cache=local', '--features=jwt-authorization-grant,identity-assertion-jwt']
 
-const folder = () => join(cacheFolder(), `keycloak-${VERSION}-built`)
+const BUILT = createHash('sha256').update(BUILD.join(' ')).digest('hex').slice(0, 12)
+
+const folder = () => join(cacheFolder(), `keycloak-${VERSION}-${BUILT}`)
 
 export const hasKeycloak = (): boolean => existsSync(folder())
 
