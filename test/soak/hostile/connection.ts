@@ -24,7 +24,10 @@ export interface Connection {
   readonly status: Promise<number | undefined>
 }
 
-/** Opens a connection and writes. Without `reads`, only the first answer's status line is read. */
+/**
+ * Opens a connection and writes. Without `reads`, only the first answer's status line is read: the socket is paused once
+ * `status` resolves, and may be resumed after that.
+ */
 export async function open(target: Target, pieces: readonly (string | Buffer)[], reads = false): Promise<Connection> {
   const socket = connect({ port: target.port, host: '127.0.0.1', localAddress: target.address })
   socket.on('error', () => {})

@@ -208,7 +208,8 @@ for (const name of ['chat', 'large'])
       const session = era === 'legacy' ? await openSession(gateway.url) : {}
       const request = modern('tools/call', { name: `b_${name}`, _meta: { ...modernMeta, progressToken: 'p' } })
       const { body, headers } = era === 'legacy' ? { body: call(name), headers: session } : request
-      const { socket } = await postAndWait(readAddress(), body, headers)
+      const { socket, status } = await postAndWait(readAddress(), body, headers)
+      assert.is(await status, 200)
       await atRest()
       const buffered = poured - inKernel([gateway.url, backend.url])
       assert.ok(buffered < 2 * MIB, `${buffered} bytes`)
@@ -229,7 +230,8 @@ test('a batch of large answers is streamed, and an unread one holds up all of it
     assert.is(answers.find((one) => one.id === id)?.result.content[0]?.text.length, 320 * 64 * 1024)
 
   poured = 0
-  const { socket } = await postAndWait(readAddress(), body, session)
+  const { socket, status: begun } = await postAndWait(readAddress(), body, session)
+  assert.is(await begun, 200)
   await atRest()
   assert.ok(poured < 20 * MIB, `${poured} bytes of ${40 * MIB}`)
   socket.resume()
