@@ -10,7 +10,7 @@ import { cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Era } from '../gateway/requests.ts'
-import { runBench, THIS_CHECKOUT } from '../shipped/bench.ts'
+import { prepareResults, runBench, THIS_CHECKOUT } from '../shipped/bench.ts'
 import { FEATURES, startSurroundings } from '../shipped/features.ts'
 import { bareProxies, direct, measureCosts, type Row } from '../shipped/measure.ts'
 import { featureTarget } from '../shipped/portico.ts'
@@ -30,6 +30,7 @@ const { values, positionals } = parseArgs({
     json: { type: 'string' },
   },
 })
+prepareResults(values.json)
 const external = positionals.map(externalTarget)
 const extent = {
   ...{ eras: values.eras.split(',') as Era[], kinds: KINDS, idle: Number(values.idle) },

@@ -11,7 +11,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { endParts } from '../gateway/parts.ts'
 import type { Era } from '../gateway/requests.ts'
-import { THIS_CHECKOUT } from './bench.ts'
+import { prepareResults, THIS_CHECKOUT } from './bench.ts'
 import { FEATURES, startSurroundings } from './features.ts'
 import { buildShipped, type Shipped } from './image.ts'
 import { bareProxies, measureCosts, printRows, type Target } from './measure.ts'
@@ -39,6 +39,7 @@ function parseChoice<T extends string>(text: string, all: readonly T[]): T[] {
   return names
 }
 
+prepareResults(values.json)
 const roots = values.roots.split(',').map((text) => text.split('=') as [name: string, root: string])
 const features = parseChoice(values.features, FEATURES)
 const extent = {

@@ -88,8 +88,12 @@ export async function measureCosts(
     const backend = (index: number) => startPart(BACKEND, era, ...(first === undefined ? [] : [String(first + index)]))
     const backends = [await backend(0), await backend(1)]
     const starts: Samples[] = []
-    for (let round = 0; round < extent.starts; round++)
+    for (let round = 0; round < extent.starts; round++) {
+      const began = performance.now()
       starts.push(await measureStart(targets, extent, era, backends, round))
+      const minutes = (performance.now() - began) / 60_000
+      console.error(`${era}: start ${round + 1} of ${extent.starts} measured in ${minutes.toFixed(1)} min`)
+    }
     const found = [...new Set(starts.flatMap((start) => [...start.keys()]))].map((key) => {
       const [kind, ...name] = key.split(' ')
       const samples = starts.flatMap((start) => start.get(key) ?? [])

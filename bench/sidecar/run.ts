@@ -8,10 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import { estimate } from '../gateway/estimate.ts'
-import { runBench } from '../shipped/bench.ts'
+import { prepareResults, runBench } from '../shipped/bench.ts'
 import { readUsage, startProcess } from '../shipped/process.ts'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' } } })
+prepareResults(values.json)
 const STARTS = Number(positionals[0] ?? 9)
 const GOALS = { readyMs: 150, mebibytes: 30 }
 /** After this time an idle process has released the memory of its start. */
