@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { cpSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -16,6 +16,10 @@ import { processesMarked, type Report, RunningPortico } from '../support/operato
 const repository = join(import.meta.dirname, '..', '..')
 const mark = `portico-test-${randomUUID()}`
 const env = { PORTICO_TEST_MARK: mark }
+
+/** The gateway's page in README.md. `UPDATE_PICTURES=1` takes it again. */
+const PICTURE = 'docs/pictures/gateway.png'
+const MOST_PICTURE_BYTES = 100 * 1024
 
 const occupied: Server[] = []
 /** Occupies a port until the server is closed. */
@@ -102,7 +106,7 @@ run('every object is reported as ready, without problems', () => {
   for (const one of first.endpoints) assert.equal(Object.keys(one), ['kind', 'namespace', 'name', 'url', 'admin'])
 })
 
-run('its console says that all is well, without an error in the browser', async () => {
+run('its console and the gateway’s page show that all is well, without an error in the browser', async () => {
   await using browser = await startBrowser()
   const page = await browser.newPage()
   const messages: string[] = []
@@ -112,6 +116,21 @@ run('its console says that all is well, without an error in the browser', async 
   await page.waitForFunction(`/✓ All \\d+ are well/.test(document.querySelector('main').innerText)`, {
     timeout: 60_000,
   })
+  await page.setViewport({ width: 1000, height: 300 })
+  await page.goto(new URL('/', gateway).href)
+  const text = (await page.evaluate('document.body.innerText')) as string
+  for (const part of [gateway, 'healthy', 'clock_convert_time', 'everything_echo'])
+    assert.ok(text.includes(part), `${part} in ${text}`)
+  if (process.env['UPDATE_PICTURES'] === '1') {
+    const { host } = new URL(gateway)
+    await page.evaluate(`document.body.innerHTML = document.body.innerHTML.replaceAll('${host}', '127.0.0.1:4483')`)
+    await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = false')
+    const height = (await page.evaluate('document.body.scrollHeight')) as number
+    await page.setViewport({ width: 1000, height })
+    await page.screenshot({ path: join(repository, PICTURE) as `${string}.png` })
+  }
+  assert.match(readFileSync(join(repository, 'README.md'), 'utf8'), `](${PICTURE})`)
+  assert.ok(statSync(join(repository, PICTURE)).size < MOST_PICTURE_BYTES)
   assert.equal(messages, [])
 })
 
