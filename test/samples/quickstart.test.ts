@@ -119,7 +119,7 @@ run('its console and the gateway’s page show that all is well, without an erro
   await page.setViewport({ width: 1000, height: 300 })
   await page.goto(new URL('/', gateway).href)
   const text = (await page.evaluate('document.body.innerText')) as string
-  for (const part of [gateway, 'healthy', 'clock_convert_time', 'everything_echo'])
+  for (const part of [gateway, 'clock\thealthy\t3', 'everything\thealthy\t4', 'clock_convert_time', 'everything_echo'])
     assert.ok(text.includes(part), `${part} in ${text}`)
   if (process.env['UPDATE_PICTURES'] === '1') {
     const { host } = new URL(gateway)
