@@ -24,20 +24,16 @@ interface AuditStatus {
 
 /** The audit log of the configuration in force, which may change. Its code is loaded on first use. */
 export class Audit implements Auditing {
+  /** The log that receives events now; undefined while auditing is off. */
+  log: AuditLog | undefined
   readonly #log: Logger
   readonly #counts: AuditCounts = { written: 0, lost: 0 }
-  #lines: AuditLog | undefined
   #writer: AuditWriter | undefined
   #inForce: AuditConfig | undefined
   #applied: Promise<void> = Promise.resolve()
 
   constructor(log: Logger) {
     this.#log = log
-  }
-
-  /** The log that receives events now; undefined while auditing is off. */
-  get log(): AuditLog | undefined {
-    return this.#lines
   }
 
   /** Applies a configuration after the earlier ones. Never rejects. */
@@ -56,10 +52,10 @@ export class Audit implements Auditing {
       const { AuditLines } = await import('./lines.ts')
       const writer = await this.#writerOf(audit.logFile && resolve(directory, audit.logFile), workload)
       this.#writer = writer
-      this.#lines = new AuditLines(audit, workload, (line) => writer.take(line))
+      this.log = new AuditLines(audit, workload, (line) => writer.take(line))
     } else {
       this.#writer = undefined
-      this.#lines = undefined
+      this.log = undefined
     }
     this.#inForce = config
     before
@@ -81,7 +77,7 @@ export class Audit implements Auditing {
   }
 
   tell(event: AuditEvent): void {
-    this.#lines?.write(event)
+    this.log?.write(event)
   }
 
   /** Records that the configuration with this hash is in force. Without a hash, that a new one was refused. */
@@ -107,7 +103,7 @@ export class Audit implements Auditing {
   /** Writes the queued lines, as far as time allows. */
   async close(): Promise<void> {
     await this.#applied
-    this.#lines = undefined
+    this.log = undefined
     await this.#writer?.close(LAST_LINES_MS)
   }
 }
