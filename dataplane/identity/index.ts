@@ -1,15 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import { resolve } from 'node:path'
-import type { Logger } from 'pino'
 import { API_SERVER } from '../../crds/settings/gateway/defaults.ts'
 import { JWKS_TOKENS } from '../config/check/token-path.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
 import { PublicError } from '../server/errors.ts'
-import type { Observe } from '../telemetry/observe.ts'
-import { anonymous, type CallerRequest } from './caller.ts'
-import type { Issuers, LocalIssuer } from './issuers.ts'
-import type { ProofGuard } from './proof/proof-guard.ts'
-import { type Verifier, verifyTokens } from './verify.ts'
+import { anonymous } from './caller.ts'
+import type { LocalIssuer } from './issuers.ts'
+import { type Verifier, type VerifyOptions, verifyTokens } from './verify.ts'
 
 export {
   type Authenticate,
@@ -37,21 +33,11 @@ export {
 export { isSigned, isSignedElsewhere, keyFor, SIGNATURE_ALGORITHMS, type SignatureKey } from './signature.ts'
 export type { Verifier } from './verify.ts'
 
-interface AuthenticateOptions {
-  /** Returns the absolute metadata URL for challenges; undefined if no public URL is known. */
-  resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** Returns the client address of a request; absent: the peer of its connection. */
-  addressOf?(request: CallerRequest): string | undefined
-  readonly log: Logger
-  readonly observe: Observe
-  /** Keys and tokens from before a reload; absent: none. */
-  readonly issuers?: Issuers
+interface AuthenticateOptions extends Omit<VerifyOptions, 'realm' | 'scopes'> {
   readonly directory?: string
   readonly local?: LocalIssuer | undefined
   /** The folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string
-  /** Checks proofs of possession; absent: a token that is bound to a key is refused. */
-  readonly proofs?: ProofGuard | undefined
 }
 
 async function closeNothing(): Promise<void> {

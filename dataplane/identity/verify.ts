@@ -21,14 +21,18 @@ import type { ProofGuard } from './proof/proof-guard.ts'
 import { hasScopes, statedScopes } from './scopes.ts'
 import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
-interface VerifyOptions {
+export interface VerifyOptions {
   readonly realm: string
   readonly scopes?: readonly string[] | undefined
+  /** Returns the absolute metadata URL for challenges; undefined if no public URL is known. */
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
+  /** Returns the client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
+  /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
+  /** Checks proofs of possession; absent: a token that is bound to a key is refused. */
   readonly proofs?: ProofGuard | undefined
 }
 
