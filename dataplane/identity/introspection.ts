@@ -5,9 +5,9 @@ import { secretFile } from '../config/secret-file.ts'
 import type { GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
 import { networksOf } from '../server/network-of.ts'
-import { type Authenticated, isFor, isSubject } from './caller.ts'
+import { type Authenticated, isFor, isSubject, SKEW_S } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
-import { fetchFrom, type Issuer } from './issuer-keys.ts'
+import { fetchFrom, type Issuer, unanswered } from './issuer-keys.ts'
 import type { VerifiedToken } from './token-cache.ts'
 
 /** The introspection settings for opaque tokens of an issuer. The file path is absolute. */
@@ -26,8 +26,6 @@ interface IntrospectionOptions {
   /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
   readonly client: IntrospectionClient
-  /** The clock skew that is tolerated, in seconds. */
-  readonly skewS: number
   readonly log: Logger
 }
 
@@ -95,11 +93,7 @@ export class Introspection {
         'the issuer can’t be asked about a token',
       )
     this.#isUnavailable = true
-    throw new PublicError('unavailable', {
-      message: 'The token can’t be checked now: its issuer does not answer.',
-      headers: { 'Retry-After': '1' },
-      cause: error,
-    })
+    throw unanswered(error)
   }
 }
 
@@ -118,7 +112,7 @@ export function basicAuthorization(clientId: string, secret: string): string {
 /** Returns the caller of a response. RFC 7662 requires only `active`; here `exp`, `aud` and `sub` are required too. */
 function callerOf(
   answer: unknown,
-  { issuerName, audience, audienceClaim = 'aud', skewS }: IntrospectionOptions,
+  { issuerName, audience, audienceClaim = 'aud' }: IntrospectionOptions,
 ): Authenticated | undefined {
   if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) return undefined
   const claims = answer as Record<string, unknown>
@@ -126,8 +120,8 @@ function callerOf(
   const now = Date.now() / 1000
   const issuer = issuerName()
   if (active !== true || use === 'refresh_token') return undefined
-  if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + skewS <= now) return undefined
-  if (!isAfterStart(nbf, now + skewS)) return undefined
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + SKEW_S <= now) return undefined
+  if (!isAfterStart(nbf, now + SKEW_S)) return undefined
   if (issuer === undefined || ((iss ?? undefined) !== undefined && iss !== issuer)) return undefined
   if (!isFor(claims, audienceClaim, audience)) return undefined
   if (!isSubject(sub)) return undefined

@@ -147,7 +147,7 @@ export class IssuerKeys {
   /** Fetches the keys; one fetch at a time, none during a back-off. */
   #load(): Promise<void> {
     if (this.#loading !== undefined) return this.#loading
-    if (performance.now() < this.#retryAt) return Promise.reject(this.#unavailable())
+    if (performance.now() < this.#retryAt) return Promise.reject(unanswered())
     this.#loading = this.#fetchKeys()
       .then(() => this.#onFetched())
       .catch((error: unknown) => this.#onFailure(error))
@@ -214,17 +214,17 @@ export class IssuerKeys {
         'the issuer’s keys can’t be fetched',
       )
     this.#retryAt = performance.now() + backoffDelay(this.#failures++, BACKOFF)
-    throw this.#unavailable(error)
-  }
-
-  #unavailable(cause?: unknown): PublicError {
-    return new PublicError('unavailable', {
-      message: 'The token can’t be checked now: its issuer does not answer.',
-      headers: { 'Retry-After': '1' },
-      cause,
-    })
+    throw unanswered(error)
   }
 }
+
+/** Returns the error for a token whose issuer does not answer. */
+export const unanswered = (cause?: unknown): PublicError =>
+  new PublicError('unavailable', {
+    message: 'The token can’t be checked now: its issuer does not answer.',
+    headers: { 'Retry-After': '1' },
+    cause,
+  })
 
 /** Returns the configured URL that is requested first. */
 const configuredUrl = ({ cluster, jwksUrl, issuer }: Issuer): string => cluster?.apiServer ?? jwksUrl ?? issuer ?? ''
@@ -260,19 +260,6 @@ interface Cluster {
   readonly caFile?: string | undefined
 }
 
-interface ClusterKeys {
-  readonly issuer: string
-  /** Undefined if the issuer publishes none. */
-  readonly keys: KeySet | undefined
-}
-
-interface ClusterIssuer {
-  readonly cluster: Cluster
-  readonly issuer?: string | undefined
-  /** The URL of the keys at the API server; absent: `/openid/v1/jwks`. */
-  readonly jwksUrl?: string | undefined
-}
-
 /** An API server answers 406 to a request for keys that accepts plain JSON only (RFC 7517 section 8.5.2). */
 const KEYS_ACCEPTED = 'application/jwk-set+json, application/json'
 
@@ -283,13 +270,14 @@ const LONGEST_ISSUER = 2048
  * Reads issuer and keys from the API server itself, with its token. It ignores `jwks_uri`, which may name any address.
  * If the API server has several issuers, the document names the first, which signs
  * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
+ * `jwksUrl`: the URL of the keys there; absent: `/openid/v1/jwks`. The keys are undefined if the issuer publishes none.
  * Throws an Error for the log.
  */
 export async function readClusterKeys(
-  { cluster, issuer, jwksUrl }: ClusterIssuer,
+  { cluster, issuer, jwksUrl }: Pick<Issuer, 'issuer' | 'jwksUrl'> & { readonly cluster: Cluster },
   fetch: GuardedFetch,
   readToken: ReadSecretFile,
-): Promise<ClusterKeys> {
+) {
   const { origin } = new URL(cluster.apiServer)
   async function read(url: string, accept = 'application/json'): Promise<unknown> {
     if (new URL(url).origin !== origin) throw new Error(`${url} is not at the API server ${origin}`)

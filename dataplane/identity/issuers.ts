@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { SKEW_S } from './caller.ts'
 import { Introspection, type IntrospectionClient, IntrospectionThrottle } from './introspection.ts'
 import { type Issuer, IssuerKeys, type IssuerProblem, type KeySet } from './issuer-keys.ts'
 import { requiredScopes } from './scopes.ts'
@@ -89,7 +88,7 @@ export class Issuers {
       client &&
       this.#introspections.acquire(
         introspectionKey,
-        () => new Introspection({ issuer, issuerName, audience, audienceClaim, client, skewS: SKEW_S, log }),
+        () => new Introspection({ issuer, issuerName, audience, audienceClaim, client, log }),
       )
     const close = async () => {
       await Promise.all([

@@ -88,7 +88,6 @@ test('introspection gives the caller, and reports a wrong client or token', asyn
       issuerName: () => issuer,
       audience,
       client: { clientId: client.id, clientSecretFile },
-      skewS: 30,
       log: recordLog().log,
     })
   }
