@@ -105,14 +105,8 @@ const isBegun = (nbf: unknown, latestS: number): boolean =>
   nbf === undefined || (typeof nbf === 'number' && nbf <= latestS)
 
 /** Compares `htu` with a URL, without query and fragment and after normalization (RFC 9449 section 4.3, item 9). */
-function isSameTarget(htu: string, url: string): boolean {
-  if (htu === url) return true
-  const target = URL.parse(htu)
-  if (target === null) return false
-  target.search = ''
-  target.hash = ''
-  return target.href === url
-}
+const isSameTarget = (htu: string, url: string): boolean =>
+  htu === url || (URL.canParse(htu) && proofTarget(htu) === url)
 
 /** Returns a URL as `checkProof` compares it: normalized, without query and fragment. */
 export function proofTarget(url: string): string {
