@@ -1,6 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { isLoopback } from '../config/check/url.ts'
 import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
+import { parseDocument } from '../identity/discovery.ts'
 import { basicAuthorization } from '../identity/introspection.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { type Credential, CredentialError } from './credential.ts'
@@ -74,7 +75,8 @@ export class TokenEndpoint {
   /** Requests a token. Rejects with a CredentialError that repeats nothing from the request or the response. */
   async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
     const { status, text } = await this.#post(form)
-    const answer = parse(text)
+    const parsed = parseDocument(text)
+    const answer = isObject(parsed) ? parsed : undefined
     const isSuccess = status >= 200 && status < 300
     // Some servers answer with an error at 200.
     const hasError = typeof answer?.['error'] === 'string' && answer['error'] !== ''
@@ -141,15 +143,6 @@ export class TokenEndpoint {
 function readSeconds(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : Number.NaN
-}
-
-function parse(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** Returns a header with a bearer token. Throws for a token of another kind, such as one bound to a key. */

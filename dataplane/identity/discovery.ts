@@ -47,7 +47,8 @@ export async function discoverEndpoint(
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
 }
 
-function parseDocument(text: string): unknown {
+/** Parses a JSON text. Returns undefined for any other text. */
+export function parseDocument(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -18,6 +18,7 @@ export {
   isExpired,
   SKEW_S,
 } from './caller.ts'
+export { parseDocument } from './discovery.ts'
 export { Issuers, type LocalIssuer, type OpenProvider, type Provider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
 export { checkProof, ProofError, proofTarget } from './proof/proof.ts'

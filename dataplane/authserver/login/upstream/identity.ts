@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { UserInfoConfig } from '../../../config/auth-server.ts'
-import { isEmailVerified } from '../../../identity/index.ts'
+import { isEmailVerified, parseDocument } from '../../../identity/index.ts'
 import { LONGEST_NAME, providerSubject } from '../../provider/subject.ts'
 import { statusFault, toFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
@@ -46,11 +46,7 @@ const closed = () => undefined
 export function jwtPayload(text: string): unknown {
   const [, payload, signature, more] = text.split('.', 4)
   if (payload === undefined || signature === undefined || more !== undefined) return undefined
-  try {
-    return JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'))
-  } catch {
-    return undefined
-  }
+  return parseDocument(Buffer.from(payload, 'base64url').toString('utf8'))
 }
 
 /**
@@ -112,19 +108,11 @@ export function subjectFrom(value: unknown): string {
 export const shownClaim = (claim: unknown): string | undefined =>
   typeof claim === 'string' && claim !== '' && claim.length <= LONGEST_NAME ? claim : undefined
 
-/** Asks a provider for the user of an access token. */
-interface UserInfo {
-  /** Returns the user's identity. Rejects with an Error for the log that holds nothing of the request or answer. */
-  ask(accessToken: string): Promise<Identity>
-  /** Returns the claims to show for a known user. The answer may omit the user's name but not name a different user. */
-  confirm(accessToken: string, names: readonly unknown[]): Promise<Omit<Identity, 'subject'>>
-  close(): Promise<void>
-}
-
 const orUsual = (fields: readonly string[] | undefined, usual: string): readonly string[] =>
   fields === undefined || fields.length === 0 ? [usual] : fields
 
-export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: string): UserInfo {
+/** Creates the functions that ask a provider for the user of an access token. */
+export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: string) {
   const { endpointUrl, httpMethod = 'GET', additionalHeaders = {}, fieldMapping = {} } = config
   const fetch = providerFetch(endpointUrl, reach, directory)
   const paths = {
@@ -155,8 +143,10 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
   }
 
   return {
-    ask: (accessToken) => reading(accessToken, (document) => identityIn(document, paths)),
-    confirm: (accessToken, names) =>
+    /** Returns the user's identity. Rejects with an Error for the log that holds nothing of the request or answer. */
+    ask: (accessToken: string) => reading(accessToken, (document) => identityIn(document, paths)),
+    /** Returns the claims to show for a known user. The answer may omit the user's name but not name a different user. */
+    confirm: (accessToken: string, names: readonly unknown[]) =>
       reading(accessToken, (document) => {
         const named = firstAt(document, paths.subject)
         if (named !== undefined && !names.includes(subjectFrom(named)))

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type * as client from 'openid-client'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
+import { parseDocument } from '../../../identity/index.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
 export interface Reach {
@@ -79,12 +80,7 @@ export class ProviderResponse extends Response {
 
   /** The original JSON document; undefined if the answer is not JSON. */
   get document(): unknown {
-    if (this.#document === undefined)
-      try {
-        this.#document = JSON.parse(this.#text)
-      } catch {
-        // The document stays undefined, and its reader reports that.
-      }
+    if (this.#document === undefined) this.#document = parseDocument(this.#text)
     return this.#document
   }
 }
@@ -98,12 +94,7 @@ export class UnusableAnswer extends Error {
 
 /** Parses a JSON object. Throws an UnusableAnswer with this message for any other text. */
 export function objectIn(text: string, message: string): Readonly<Record<string, unknown>> {
-  let document: unknown
-  try {
-    document = JSON.parse(text)
-  } catch {
-    // The check below throws for it.
-  }
+  const document = parseDocument(text)
   if (!isObject(document)) throw new UnusableAnswer(message)
   return document
 }

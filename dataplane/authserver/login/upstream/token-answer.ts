@@ -1,19 +1,9 @@
 import type * as client from 'openid-client'
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { OAuth2UpstreamConfig } from '../../../config/auth-server.ts'
+import { parseDocument } from '../../../identity/index.ts'
 import { valueAt } from './identity.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
-
-type Mapping = NonNullable<OAuth2UpstreamConfig['tokenResponseMapping']>
-
-/** A successful answer of a token endpoint, in the form of RFC 6749 section 5.1. */
-interface StandardAnswer {
-  readonly access_token: unknown
-  readonly token_type: unknown
-  readonly refresh_token?: string
-  readonly expires_in?: number
-  readonly scope?: string
-}
 
 /**
  * Codes for an ended refresh token that providers send with status 200 (GitHub, Slack), or instead of `invalid_grant`.
@@ -34,11 +24,7 @@ export function parseAnswer(text: string, contentType: string): unknown {
   const given = text.trim()
   if (!given.startsWith('{') && (FORM_TYPE.test(contentType) || FORM.test(given)))
     return Object.fromEntries(new URLSearchParams(given))
-  try {
-    return JSON.parse(given)
-  } catch {
-    return undefined
-  }
+  return parseDocument(given)
 }
 
 /** Returns the error code (RFC 6749 section 5.2) of an answer with any status, or undefined. */
@@ -49,10 +35,10 @@ export function errorIn(document: unknown): string | undefined {
 }
 
 /**
- * Converts an answer to the standard form. Unusable optional members are dropped; required ones stay, for the library
- * to check. The ID token is dropped, because nothing here can verify it.
+ * Converts an answer to the standard form (RFC 6749 section 5.1). Unusable optional members are dropped; required ones
+ * stay, for the library to check. The ID token is dropped, because nothing here can verify it.
  */
-export function standardAnswer(document: unknown, mapping: Mapping | undefined): StandardAnswer {
+export function standardAnswer(document: unknown, mapping: OAuth2UpstreamConfig['tokenResponseMapping']) {
   const at = (path: string) => valueAt(document, path)
   const [refreshToken, expiresIn, scope] = [
     at(mapping?.refreshTokenPath ?? 'refresh_token'),
