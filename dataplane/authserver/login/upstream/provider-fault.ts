@@ -5,7 +5,7 @@ import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 
 /** The error that a provider reported. It holds no token, code or secret. */
-export interface ReportedError {
+interface ReportedError {
   readonly status?: number
   /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), if the answer has one. */
   readonly error?: string
@@ -87,27 +87,18 @@ export function toFault(error: unknown, asked: Step): ProviderFault {
     error instanceof client.AuthorizationResponseError || words?.includes('response parameter') === true
   const step = isCallback ? 'authorization' : asked
   const reported = { ...readReport(error), ...claimIn(words), ...mismatchIn(error) }
-  if (error instanceof UnusableAnswer) return new ProviderFault(step, 'unusable_answer', error.message, reported)
-  if (reported.error !== undefined)
-    return new ProviderFault(step, reported.error, `the provider says ${reported.error}`, reported)
+  const fault = (own: string, message: string) => new ProviderFault(step, own, message, reported)
+  if (error instanceof UnusableAnswer) return fault('unusable_answer', error.message)
+  if (reported.error !== undefined) return fault(reported.error, `the provider says ${reported.error}`)
   if (error instanceof client.AuthorizationResponseError)
-    return new ProviderFault(
-      step,
-      'invalid_response',
-      'the provider sent an error that is not an OAuth error code',
-      reported,
-    )
+    return fault('invalid_response', 'the provider sent an error that is not an OAuth error code')
   const isStatus = code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' || (reported.status ?? 0) >= 300
   if (reported.status !== undefined && isStatus)
-    return new ProviderFault(step, 'unexpected_status', `the provider answered HTTP ${reported.status}`, reported)
+    return fault('unexpected_status', `the provider answered HTTP ${reported.status}`)
   const isLibrary = code?.startsWith('OAUTH_') === true
   const own = isLibrary ? codeFor(code, words, reported.claim) : (code ?? 'invalid_response')
-  return new ProviderFault(
-    step,
-    own,
-    `the provider’s answer can’t be used: ${words ?? own}${suffix(code, own)}`,
-    reported,
-  )
+  const found = code === undefined || code === own ? '' : ` (${code})`
+  return fault(own, `the provider’s answer can’t be used: ${words ?? own}${found}`)
 }
 
 /** Returns the fault of an answer with an unexpected status. */
@@ -126,9 +117,6 @@ const reportIn = (answer: ProviderResponse): ReportedError => ({
   status: answer.answered,
   ...parseReport(isObject(answer.document) ? answer.document : {}, answer.secrets),
 })
-
-const suffix = (code: string | undefined, own: string): string =>
-  code === undefined || code === own ? '' : ` (${code})`
 
 /** Returns what the provider states in the answer that an error is about. */
 export function readReport(error: unknown): ReportedError {
