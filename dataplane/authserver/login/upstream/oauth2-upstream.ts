@@ -115,18 +115,7 @@ interface Answered {
   refreshToken?: string | undefined
 }
 
-/** The gateway as a client of one OAuth 2 provider, based on the npm package openid-client. */
-interface OAuth2Client {
-  /** Returns the library's configuration, which builds URLs without a request. */
-  described(): Promise<client.Configuration>
-  /** Lets the library call the token endpoint. It checks the answer after the conversion to the standard form. */
-  ask<T>(grant: (provider: client.Configuration) => Promise<T>, answered: Answered): Promise<T>
-  close(): Promise<void>
-}
-
-interface OAuth2ClientOptions {
-  readonly config: OAuth2UpstreamConfig
-  readonly directory: string
+interface OAuth2ClientOptions extends Pick<OAuth2UpstreamOptions, 'config' | 'directory'> {
   /** Absent for a configured client. */
   readonly registration: Registration | undefined
 }
@@ -137,7 +126,8 @@ interface Own {
   readonly ways: readonly client.ClientAuth[]
 }
 
-function createOAuth2Client({ config, directory, registration }: OAuth2ClientOptions): OAuth2Client {
+/** Creates the gateway as a client of one OAuth 2 provider, based on the npm package openid-client. */
+function createOAuth2Client({ config, directory, registration }: OAuth2ClientOptions) {
   const { authorizationEndpoint, tokenEndpoint } = config
   const fetch = providerFetch(tokenEndpoint, config, directory)
   const metadata = {
@@ -168,8 +158,10 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
   }
 
   return {
+    /** Returns the library's configuration, which builds URLs without a request. */
     described: async () => describedFor((await own()).id, client.None(), {}),
-    async ask(grant, answered) {
+    /** Lets the library call the token endpoint. It checks the answer after the conversion to the standard form. */
+    async ask<T>(grant: (provider: client.Configuration) => Promise<T>, answered: Answered): Promise<T> {
       const { id, ways } = await own()
       const places = way === undefined ? ways.keys() : [way]
       let refusal: unknown

@@ -36,11 +36,7 @@ interface RegistrationOptions extends RegistrationStore {
   readonly now?: () => number
 }
 
-export interface Registration {
-  /** Returns the client, and registers one if none is stored. Rejects with an Error for the log. */
-  client(): Promise<RegisteredClient>
-  close(): Promise<void>
-}
+export type Registration = ReturnType<typeof createRegistration>
 
 const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const
 /** The time for which a replica caches the client, in milliseconds. */
@@ -57,7 +53,7 @@ const EARLY_S = 24 * 60 * 60
 const TEXT = /^[\x21-\x7e]{1,4096}$/
 
 /** Registers the gateway at a provider, as one client for all replicas. */
-export function createRegistration(options: RegistrationOptions): Registration {
+export function createRegistration(options: RegistrationOptions) {
   const { config, store, sealer, now = Date.now } = options
   const { dcrConfig } = config
   const fetch = providerFetch(dcrConfig.registrationEndpoint ?? dcrConfig.discoveryUrl ?? '', config, options.directory)
@@ -98,7 +94,8 @@ export function createRegistration(options: RegistrationOptions): Registration {
   }
 
   return {
-    client() {
+    /** Returns the client, and registers one if none is stored. Rejects with an Error for the log. */
+    client(): Promise<RegisteredClient> {
       if (known !== undefined && known.until > now()) return known.client
       const found = { client: find(), until: now() + KNOWN_MS }
       known = found

@@ -31,15 +31,10 @@ export type RefreshAnswer = {
   | { readonly problem: Error }
 )
 
-export interface RefreshedTokens {
+export interface RefreshedTokens
+  extends Pick<UpstreamTokenSet, 'accessToken' | 'obtainedAt' | 'expiresAt' | 'idToken' | 'scopes'> {
   /** The subject of the new ID token, if there is one. */
   readonly subject?: string
-  readonly accessToken: string
-  /** In milliseconds since 1970. */
-  readonly obtainedAt: number
-  readonly expiresAt?: number
-  readonly idToken?: string
-  readonly scopes?: readonly string[]
 }
 
 /** A refusal by the provider or its user. */
