@@ -14,7 +14,6 @@ import type {
   Failed,
   FlowPosition,
   LoggedInUser,
-  Login,
   LoginError,
   LoginFault,
   LoginFlow,
@@ -53,13 +52,9 @@ interface ChainLoginOptions extends LoginParts {
 }
 
 /** The identity of the user, from one provider. */
-interface Known {
-  readonly by: string
+interface Known extends Pick<Done, 'user' | 'by' | 'authTime' | 'isSynthetic'> {
   /** The mark of that provider at the login. */
   readonly mark?: string
-  readonly user: LoggedInUser
-  readonly authTime?: number
-  readonly isSynthetic?: boolean
 }
 
 /** The results of earlier providers: the login that keeps their tokens and, after the primary one, the user. */
@@ -128,11 +123,14 @@ const MARGIN_S = 30
 
 const nowS = () => Math.floor(Date.now() / 1000)
 
+/** Identifies the user between an authorization request and its code. */
+export type Login = Pick<ChainLogin, 'begin' | 'pass' | 'choose' | 'callback' | 'close'>
+
 /**
  * Logs users in at one provider after another, each with its own state, nonce and verifier. If a later provider fails,
  * the tokens of the earlier ones are removed.
  */
-export class ChainLogin implements Login {
+export class ChainLogin {
   readonly #options: ChainLoginOptions
   readonly #choices: ReturnType<typeof createQuestions<Undecided>> | undefined
 
@@ -152,10 +150,18 @@ export class ChainLogin implements Login {
     return this.#enter({ ...traced, bytes: LOGIN_BYTES + TIMES_KEPT * request.length }, browser)
   }
 
+  /**
+   * Sends a browser through providers for another purpose than an authorization request. Without `providers` it visits
+   * the one that identifies users.
+   */
   pass(flow: Open<LoginFlow>, browser: Browser): Promise<Respond | Choose | Failed> {
     return this.#enter({ ...flow, bytes: LOGIN_BYTES }, browser)
   }
 
+  /**
+   * Continues from the page on which the user chooses a provider. `token` is the page's. If `provider` is undefined,
+   * the page is shown again with all providers. `onFound` receives the login that the page belongs to.
+   */
   async choose(
     token: string,
     provider: string | undefined,
@@ -215,6 +221,10 @@ export class ChainLogin implements Login {
     }
   }
 
+  /**
+   * Handles the parameters of a callback, each of which occurs once. `onFound` receives the login that they belong to.
+   * `at` is the path segment that names the provider.
+   */
   async callback(
     parameters: URLSearchParams,
     browser: Browser | undefined,

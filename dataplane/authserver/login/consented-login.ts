@@ -1,6 +1,7 @@
 import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isWebSite } from '../clients/redirect-uris.ts'
 import { firstRecord } from '../store/record-store.ts'
+import type { Login } from './chain-login.ts'
 import { type Asked, createConsents } from './consents.ts'
 import type {
   Ask,
@@ -9,7 +10,6 @@ import type {
   Done,
   Failed,
   FlowPosition,
-  Login,
   LoginParts,
   LoginStep,
   PendingAuthorization,

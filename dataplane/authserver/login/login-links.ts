@@ -3,7 +3,8 @@ import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
 import { firstRecord, type HeldBy } from '../store/record-store.ts'
-import type { Browser, Choose, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
+import type { Login } from './chain-login.ts'
+import type { Browser, Choose, Done, Failed, LoginParts, Refused, Respond } from './login.ts'
 
 interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
   readonly grants: Pick<Grants, 'find' | 'identifiedBy' | 'findUser' | 'haveEnded'>

@@ -17,9 +17,7 @@ export interface LoginParts {
 }
 
 /** An authorization request whose user has to consent or is logging in. */
-export interface PendingAuthorization {
-  /** The id of the request at the authorization server; a secret. */
-  readonly uid: string
+export interface PendingAuthorization extends Pick<LoginFlow, 'uid' | 'subject' | 'maxAge' | 'trace'> {
   /** Its parameters, as accepted. */
   readonly request: string
   readonly clientId: string
@@ -27,14 +25,8 @@ export interface PendingAuthorization {
   readonly redirectUri: string
   readonly scope: string
   readonly resource: string
-  /** The required user (`id_token_hint`), as in `LoggedInUser`; absent: anybody. */
-  readonly subject?: string
-  /** The longest time since the last login at providers, in seconds (`max_age`); 0: a new login (`prompt=login`). */
-  readonly maxAge?: number
   /** True if the user is asked even after an earlier consent (`prompt=consent`). */
   readonly isAskedAnew?: boolean
-  /** Trace context (W3C) of the request, if it is traced. */
-  readonly trace?: string
 }
 
 export interface LoggedInUser {
@@ -53,11 +45,11 @@ export interface LoginFlow {
   readonly uid: string
   /** Names of the providers, in order. One that identifies users is among them. */
   readonly providers: readonly string[]
-  /** The required user, as in `LoggedInUser`; absent: anybody. */
+  /** The required user (`id_token_hint`), as in `LoggedInUser`; absent: anybody. */
   readonly subject?: string
-  /** The longest time since the user's last login at them, in seconds; 0: a new login. */
+  /** The longest time since the last login at providers, in seconds (`max_age`); 0: a new login (`prompt=login`). */
   readonly maxAge?: number
-  /** Trace context of the request that began the login, if it is traced. */
+  /** Trace context (W3C) of the request that began the login, if it is traced. */
   readonly trace?: string
 }
 
@@ -86,10 +78,8 @@ export interface Choose extends Pick<LoginFlow, 'purpose' | 'uid'> {
 }
 
 /** The user is known, and the client gets its code. */
-export interface Done {
+export interface Done extends Pick<LoginFlow, 'purpose' | 'uid'> {
   readonly kind: 'done'
-  readonly purpose: Purpose
-  readonly uid: string
   /** The name under which the providers' tokens are kept. */
   readonly login: string
   readonly user: LoggedInUser
@@ -102,10 +92,8 @@ export interface Done {
 }
 
 /** The login has failed, and the client is informed. */
-export interface Failed {
+export interface Failed extends Pick<LoginFlow, 'purpose' | 'uid'> {
   readonly kind: 'failed'
-  readonly purpose: Purpose
-  readonly uid: string
   readonly error: LoginError
   /** Present if the provider is at fault. Users can't fix that, so a page shows it before the client is informed. */
   readonly fault?: LoginFault
@@ -141,35 +129,4 @@ export interface Browser {
   /** A secret that this browser alone holds, in a cookie. */
   readonly id: string
   readonly address?: string | undefined
-}
-
-/** Identifies the user between an authorization request and its code. */
-export interface Login {
-  begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Choose | Failed>
-  /**
-   * Sends a browser through providers for another purpose than an authorization request. Without `providers` it visits
-   * the one that identifies users.
-   */
-  pass(flow: Open<LoginFlow>, browser: Browser): Promise<Respond | Choose | Failed>
-  /**
-   * Continues from the page on which the user chooses a provider. `token` is the page's. If `provider` is undefined,
-   * the page is shown again with all providers. `onFound` receives the login that the page belongs to.
-   */
-  choose(
-    token: string,
-    provider: string | undefined,
-    browser: Browser | undefined,
-    onFound?: (position: FlowPosition) => void,
-  ): Promise<Respond | Choose | Failed | Refused>
-  /**
-   * Handles the parameters of a callback, each of which occurs once. `onFound` receives the login that they belong to.
-   * `at` is the path segment that names the provider.
-   */
-  callback(
-    parameters: URLSearchParams,
-    browser: Browser | undefined,
-    onFound?: (position: FlowPosition) => void,
-    at?: string,
-  ): Promise<Respond | Done | Failed | Refused>
-  close(): Promise<void>
 }
