@@ -18,7 +18,7 @@ const regional = (region: string) => `https://sts.${region}.amazonaws.com${regio
 export function awsSts(config: AwsStsConfig, { upstreamTokens }: StrategyParts): Strategy {
   const { region, service, subjectProviderName, sessionDuration } = { ...awsDefaults, ...config }
   const chooseRole = roleChooser(config)
-  const assumeRole: AssumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)
+  const assumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)
 
   async function findIdentity(subject: Subject) {
     if (subjectProviderName === undefined) return subject
@@ -127,15 +127,10 @@ const AS_IT_IS = {
   processEntities: false,
 }
 
-interface AssumeRole {
-  /** Rejects with a CredentialError that repeats nothing from the request or the response. */
-  (role: AssumedRole, webIdentityToken: string): Promise<AwsCredentials>
-  close(): Promise<void>
-}
-
-function createAssumeRole(stsUrl: string, durationSeconds: number): AssumeRole {
+function createAssumeRole(stsUrl: string, durationSeconds: number) {
   const fetch = tokenFetch(stsUrl)
 
+  /** Rejects with a CredentialError that repeats nothing from the request or the response. */
   async function assumeRole({ roleArn, sessionName }: AssumedRole, webIdentityToken: string): Promise<AwsCredentials> {
     const body = new URLSearchParams({
       Action: 'AssumeRoleWithWebIdentity',

@@ -29,18 +29,7 @@ interface Kept extends SignIn {
 }
 
 /** The sessions of users who look at their links. They give no access to anything else. */
-export interface AccountSessions {
-  begin(signIn: SignIn, browser: Browser): Promise<AccountSession>
-  /**
-   * Returns the session with this secret, or undefined if it has ended, belongs to a different browser, or the provider
-   * that has identified its user is there no longer.
-   */
-  find(secret: string, browser: Browser): Promise<AccountSession | undefined>
-  end(secret: string): Promise<void>
-  /** Returns a proof for a page of this session. No other session accepts it, nor does this one after its end. */
-  makeProof(session: AccountSession, ...what: readonly string[]): string
-  isProof(given: string, session: AccountSession, ...what: readonly string[]): boolean
-}
+export type AccountSessions = ReturnType<typeof createAccountSessions>
 
 const SECRET = /^[\w-]{43}$/
 const PROOF = 'account-proof'
@@ -50,10 +39,10 @@ export function createAccountSessions(
   keyed: () => KeyedHash,
   /** Returns the mark of a provider that identifies users. */
   markOf: (provider: string) => string | undefined,
-): AccountSessions {
+) {
   const joinText = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
   return {
-    async begin({ user, by, trace }, { id }) {
+    async begin({ user, by, trace }: SignIn, { id }: Browser): Promise<AccountSession> {
       const secret = randomSecret()
       const kept: Kept = { user, by, mark: markOf(by), browser: keyed().of('browser', id), trace }
       await store.set('account', keyed().of('account', secret), JSON.stringify(kept), {
@@ -62,21 +51,27 @@ export function createAccountSessions(
       })
       return { secret, user, trace }
     },
-    async find(secret, { id }) {
+    /**
+     * Returns the session with this secret, or undefined if it has ended, belongs to a different browser, or the
+     * provider that has identified its user is there no longer.
+     */
+    async find(secret: string, { id }: Browser): Promise<AccountSession | undefined> {
       if (!SECRET.test(secret)) return undefined
       const kept = await firstRecord<Kept>(keyed().all('account', secret), (name) => store.get('account', name))
       return kept !== undefined && keyed().matches('browser', id, kept.browser) && markOf(kept.by) === kept.mark
         ? { secret, user: kept.user, trace: kept.trace }
         : undefined
     },
-    async end(secret) {
+    async end(secret: string): Promise<void> {
       await Promise.all(
         keyed()
           .all('account', secret)
           .map((name) => store.delete('account', name)),
       )
     },
-    makeProof: (session, ...what) => keyed().of(PROOF, joinText(session, what)),
-    isProof: (given, session, ...what) => keyed().matches(PROOF, joinText(session, what), given),
+    /** Returns a proof for a page of this session. No other session accepts it, nor does this one after its end. */
+    makeProof: (session: AccountSession, ...what: readonly string[]) => keyed().of(PROOF, joinText(session, what)),
+    isProof: (given: string, session: AccountSession, ...what: readonly string[]) =>
+      keyed().matches(PROOF, joinText(session, what), given),
   }
 }

@@ -41,27 +41,10 @@ interface LinksOptions {
   forgetConsents(subject: string, clientId?: string): Promise<void>
 }
 
-/** Lists and ends what is linked to a user. All methods work on the grants of one user. */
-export interface Links {
-  /** @param address the source address of the user's request, since client documents may have to be fetched */
-  of(subject: string, address: string | undefined): Promise<readonly Link[]>
-  /** Lists the grants without their details. */
-  named(subject: string): Promise<readonly ListedGrant[]>
-  unlink(subject: string, grant: string, provider: string): Promise<void>
-  /** Returns the providers whose tokens belong to the user and to no single login. */
-  ofUser(subject: string): Promise<readonly LinkedProvider[]>
-  /** Removes the user's own tokens of one provider. Returns whether there were any. */
-  unlinkUser(subject: string, provider: string): Promise<boolean>
-  /** Ends a grant, and revokes the user's consent for its client. */
-  revoke(subject: string, grant: ListedGrant): Promise<void>
-  /**
-   * Ends all grants, also those that are not listed, and all tokens of the user without a grant. It also removes the
-   * user's own tokens of providers, and the refresh tokens that later logins would reuse.
-   */
-  revokeAll(subject: string): Promise<void>
-}
+export type Links = ReturnType<typeof createLinks>
 
-export function createLinks(options: LinksOptions): Links {
+/** Lists and ends what is linked to a user. All methods work on the grants of one user. */
+export function createLinks(options: LinksOptions) {
   const { grants, clients, tokens, carried, providers, perUser, issuer, forgetConsents } = options
 
   /** A failed look-up of a client must not hide the user's links. */
@@ -84,7 +67,8 @@ export function createLinks(options: LinksOptions): Links {
   }
 
   return {
-    async of(subject, address) {
+    /** @param address the source address of the user's request, since client documents may have to be fetched */
+    async of(subject: string, address: string | undefined): Promise<readonly Link[]> {
       const listed = await grants.ofUser(subject)
       const ids = new Set(listed.map(({ payload }) => readClientId(payload)))
       const known = new Map(await Promise.all([...ids].map(async (id) => [id, await findClient(id, address)] as const)))
@@ -100,18 +84,27 @@ export function createLinks(options: LinksOptions): Links {
         })),
       )
     },
-    named: (subject) => grants.ofUser(subject),
-    async unlink(subject, grant, provider) {
+    /** Lists the grants without their details. */
+    named: (subject: string) => grants.ofUser(subject),
+    async unlink(subject: string, grant: string, provider: string): Promise<void> {
       await unlink({ login: grant, provider }, subject)
     },
-    ofUser: (subject) => Promise.all(perUser.map((name) => linked(placeOfUser({ issuer, subject }, name), subject))),
-    unlinkUser: (subject, provider) => unlink(placeOfUser({ issuer, subject }, provider), subject),
-    async revoke(subject, { id, payload }) {
+    /** Returns the providers whose tokens belong to the user and to no single login. */
+    ofUser: (subject: string) =>
+      Promise.all(perUser.map((name) => linked(placeOfUser({ issuer, subject }, name), subject))),
+    /** Removes the user's own tokens of one provider. Returns whether there were any. */
+    unlinkUser: (subject: string, provider: string) => unlink(placeOfUser({ issuer, subject }, provider), subject),
+    /** Ends a grant, and revokes the user's consent for its client. */
+    async revoke(subject: string, { id, payload }: ListedGrant): Promise<void> {
       // This comes first, so that a login under way does not turn an earlier consent into a new grant.
       await forgetConsents(subject, readClientId(payload))
       await grants.end(id)
     },
-    async revokeAll(subject) {
+    /**
+     * Ends all grants, also those that are not listed, and all tokens of the user without a grant. It also removes the
+     * user's own tokens of providers, and the refresh tokens that later logins would reuse.
+     */
+    async revokeAll(subject: string): Promise<void> {
       // A consent may outlast its grant.
       await forgetConsents(subject)
       await grants.endAll(subject)

@@ -15,20 +15,7 @@ const CLIENT_TTL_S = 30 * 24 * 60 * 60
 const CLIENT_ID = /^[\w-]{22}$/
 
 /** The known clients: configured, with a metadata document, or registered. */
-export interface Clients {
-  /**
-   * Finds a client. `address`: the source address of the request that names it. Rejects with a PublicError
-   * `unavailable` if the lookup is not possible now.
-   */
-  find(id: string, address?: string): Promise<ClientRecord | undefined>
-  /**
-   * Registers a client and returns its record with the secret. `address`: the source address of the request. Throws a
-   * RegistrationRefused.
-   */
-  register(document: unknown, address?: string): Promise<ClientRecord>
-  /** Marks a client as used: a registered one is kept for another 30 days. */
-  renew(id: string, by?: HeldBy): Promise<void>
-}
+export type Clients = ReturnType<typeof createClients>
 
 export interface ClientsOptions {
   readonly store: RecordStore
@@ -38,13 +25,17 @@ export interface ClientsOptions {
   readonly documents?: ClientDocuments | undefined
 }
 
-export function createClients({ store, rules, configured, documents }: ClientsOptions): Clients {
+export function createClients({ store, rules, configured, documents }: ClientsOptions) {
   /** A client that is used for the first time between two lookups is found by the third. */
   const registered = async (id: string) =>
     (await store.get('client', id)) ?? (await store.get('newClient', id)) ?? (await store.get('client', id))
 
   return {
-    async find(id, address) {
+    /**
+     * Finds a client. `address`: the source address of the request that names it. Rejects with a PublicError
+     * `unavailable` if the lookup is not possible now.
+     */
+    async find(id: string, address?: string): Promise<ClientRecord | undefined> {
       for (const clients of configured) {
         const found = clients.findRecord(id)
         if (found !== undefined) return found
@@ -57,7 +48,11 @@ export function createClients({ store, rules, configured, documents }: ClientsOp
       const known = record.scope.split(' ').filter((scope) => rules.scopes.includes(scope))
       return { ...record, scope: [...new Set([...known, ...(rules.toolScopes ?? [])])].join(' ') }
     },
-    async register(document, address) {
+    /**
+     * Registers a client and returns its record with the secret. `address`: the source address of the request. Throws a
+     * RegistrationRefused.
+     */
+    async register(document: unknown, address?: string): Promise<ClientRecord> {
       const record: ClientRecord = {
         client_id: randomBytes(16).toString('base64url'),
         client_id_issued_at: Math.floor(Date.now() / 1000),
@@ -74,7 +69,8 @@ export function createClients({ store, rules, configured, documents }: ClientsOp
       await store.addClient(record.client_id, JSON.stringify(kept), CLIENT_TTL_S, networkHolder(address))
       return secret === undefined ? record : withSecret(secret)
     },
-    async renew(id, by) {
+    /** Marks a client as used: a registered one is kept for another 30 days. */
+    async renew(id: string, by?: HeldBy): Promise<void> {
       if (CLIENT_ID.test(id)) await store.useClient(id, CLIENT_TTL_S, by)
     },
   }

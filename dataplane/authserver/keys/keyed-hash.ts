@@ -1,14 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** Derives record names and proofs by HMAC-SHA256, with a separate domain for each purpose. It stores no secret. */
-export interface KeyedHash {
-  /** Returns the digest with the active secret, base64url. */
-  of(purpose: string, text: string): string
-  /** Returns the digests with all secrets, the active one first, to find records that an earlier secret named. */
-  all(purpose: string, text: string): readonly string[]
-  /** Tells whether a digest matches one of the secrets, in constant time. */
-  matches(purpose: string, text: string, digest: string): boolean
-}
+export type KeyedHash = ReturnType<typeof keyedHash>
 
 const SHORTEST_SECRET_BYTES = 32
 
@@ -16,7 +9,7 @@ const SHORTEST_SECRET_BYTES = 32
  * Creates the hash. The first secret is active; digests with the others are accepted. Throws an Error that names a
  * secret that is too short, without its content.
  */
-export function keyedHash(secrets: readonly string[]): KeyedHash {
+export function keyedHash(secrets: readonly string[]) {
   const keys = secrets.map((secret, index) => {
     const key = Buffer.from(secret)
     if (key.length < SHORTEST_SECRET_BYTES)
@@ -30,9 +23,13 @@ export function keyedHash(secrets: readonly string[]): KeyedHash {
   const digest = (key: KeyObject, purpose: string, text: string) =>
     createHmac('sha256', key).update(`${purpose}\0${text}`).digest('base64url')
   return {
-    of: (purpose, text) => digest(first, purpose, text),
-    all: (purpose, text) => keys.map((key) => digest(key, purpose, text)),
-    matches: (purpose, text, given) => keys.some((key) => isEqual(digest(key, purpose, text), given)),
+    /** Returns the digest with the active secret, base64url. */
+    of: (purpose: string, text: string): string => digest(first, purpose, text),
+    /** Returns the digests with all secrets, the active one first, to find records that an earlier secret named. */
+    all: (purpose: string, text: string): readonly string[] => keys.map((key) => digest(key, purpose, text)),
+    /** Tells whether a digest matches one of the secrets, in constant time. */
+    matches: (purpose: string, text: string, given: string): boolean =>
+      keys.some((key) => isEqual(digest(key, purpose, text), given)),
   }
 }
 

@@ -23,23 +23,12 @@ interface Consent {
 /** A consent that is unused for this time is asked for again, in seconds. */
 export const CONSENT_S = 30 * 24 * 60 * 60
 
-/** The consents of users, by browser, because the user is not known yet when the client asks. */
-interface Consents {
-  /** Returns the user who has consented to all of this in this browser, or undefined. */
-  find(browser: Browser, asked: Asked): Promise<string | undefined>
-  /** Keeps a consent, together with what the same user has allowed the same client before. */
-  keep(browser: Browser, asked: Asked, subject: string): Promise<void>
-  /** Removes the consent in this browser, whoever gave it. */
-  forget(browser: Browser, asked: Asked): Promise<void>
-  /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
-  forgetUser(subject: string, clientId?: string): Promise<void>
-}
-
 /**
- * Each consent holds two marks of its user: one for all clients and one for its client. Deleting a mark revokes the
- * consents that hold it, even if the client is no longer known. If a mark is lost, the user is asked again.
+ * The consents of users, by browser, because the user is not known yet when the client asks. Each consent holds two
+ * marks of its user: one for all clients and one for its client. Deleting a mark revokes the consents that hold it, even
+ * if the client is no longer known. If a mark is lost, the user is asked again.
  */
-export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
+export function createConsents(store: RecordStore, keyed: () => KeyedHash) {
   const formatName = ({ id }: Browser, { clientId, redirectUri, resource }: Asked) =>
     JSON.stringify([id, clientId, redirectUri, resource])
 
@@ -82,11 +71,13 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
   }
 
   return {
-    async find(browser, asked) {
+    /** Returns the user who has consented to all of this in this browser, or undefined. */
+    async find(browser: Browser, asked: Asked): Promise<string | undefined> {
       const consent = await find(browser, asked)
       return consent && asked.scopes.every((scope) => consent.scopes.includes(scope)) ? consent.subject : undefined
     },
-    async keep(browser, asked, subject) {
+    /** Keeps a consent, together with what the same user has allowed the same client before. */
+    async keep(browser: Browser, asked: Asked, subject: string): Promise<void> {
       const before = await find(browser, asked)
       const scopes = new Set([...(before?.subject === subject ? before.scopes : []), ...asked.scopes])
       const names = markNames(subject, asked.clientId)
@@ -95,8 +86,10 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
       const digest = keyed().of(CONSENT, formatName(browser, asked))
       await store.set('consent', digest, JSON.stringify(consent), { ttlS: CONSENT_S, by: [subject] })
     },
-    forget: (browser, asked) => remove(CONSENT, formatName(browser, asked)),
-    async forgetUser(subject, clientId) {
+    /** Removes the consent in this browser, whoever gave it. */
+    forget: (browser: Browser, asked: Asked) => remove(CONSENT, formatName(browser, asked)),
+    /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
+    async forgetUser(subject: string, clientId?: string): Promise<void> {
       const [all, one] = markNames(subject, clientId ?? '')
       await remove(MARK, clientId === undefined ? all : one)
     },

@@ -11,8 +11,6 @@ import type { Grants } from './grants.ts'
 import {
   bridgeTo,
   createLibrary,
-  type InnerRequest,
-  type InnerResponse,
   InvalidRequest,
   InvalidTarget,
   type Library,
@@ -47,24 +45,7 @@ export interface ProviderOptions {
 /**
  * The npm package `oidc-provider`, configured for codes, refresh tokens and JWTs, without pages, sessions and cookies.
  */
-export interface Provider {
-  readonly refresh: RefreshTokens
-  readonly keys: SigningKeys
-  readonly keyed: KeyedHash
-  /**
-   * Passes a request to the library. For an authorization request that needs a login, it answers with a redirect
-   * (`readLoginUid`).
-   */
-  send(request: InnerRequest): Promise<InnerResponse>
-  interaction(uid: string): Promise<LibraryInteraction | undefined>
-  /** Stores an authorization request with these parameters. Returns its uid; undefined if the request is invalid. */
-  open(request: string): Promise<string | undefined>
-  drop(uid: string): Promise<void>
-  /** Stores the grant of a user to a client at a login. */
-  grant(login: GrantedLogin): Promise<void>
-  /** Continues an authorization request whose result was saved, with the redirect to the client. */
-  resume(uid: string): Promise<InnerResponse>
-}
+export type Provider = ReturnType<typeof createProvider>
 
 interface GrantedLogin {
   readonly login: string
@@ -80,7 +61,7 @@ export const readLoginUid = (location: string | undefined): string | undefined =
 
 const LOGIN_PATH = '/login/'
 
-export function createProvider(options: ProviderOptions): Provider {
+export function createProvider(options: ProviderOptions) {
   const { settings, keys, keyed, store, clients, grants, proofKey, log } = options
   const refresh = refreshTokens(store, keyed)
   const adapter = adapters({ store, keyed, clients, grants, refresh, proofKey })
@@ -96,19 +77,27 @@ export function createProvider(options: ProviderOptions): Provider {
     refresh,
     keys,
     keyed,
+    /**
+     * Passes a request to the library. For an authorization request that needs a login, it answers with a redirect
+     * (`readLoginUid`).
+     */
     send,
-    interaction: (uid) => library.Interaction.find(uid),
-    open: async (request) =>
+    interaction: (uid: string) => library.Interaction.find(uid),
+    /** Stores an authorization request with these parameters. Returns its uid; undefined if the request is invalid. */
+    open: async (request: string) =>
       readLoginUid((await send({ method: 'GET', path: `/oauth/authorize?${request}` })).location),
-    drop: async (uid) => (await library.Interaction.find(uid))?.destroy(),
-    async grant({ login, subject, clientId, resource, scope }) {
+    drop: async (uid: string) => (await library.Interaction.find(uid))?.destroy(),
+    /** Stores the grant of a user to a client at a login. */
+    async grant({ login, subject, clientId, resource, scope }: GrantedLogin): Promise<void> {
       const grant = new library.Grant({ jti: login, accountId: subject, clientId })
       // The library treats configured scopes as OpenID Connect scopes, so each scope is granted as both kinds.
       grant.addOIDCScope(scope)
       grant.addResourceScope(resource, scope)
       await grant.save()
     },
-    resume: (uid) => send({ method: 'GET', path: `/oauth/authorize/${uid}`, cookie: `${COOKIES.resume}=${uid}` }),
+    /** Continues an authorization request whose result was saved, with the redirect to the client. */
+    resume: (uid: string) =>
+      send({ method: 'GET', path: `/oauth/authorize/${uid}`, cookie: `${COOKIES.resume}=${uid}` }),
   }
 }
 

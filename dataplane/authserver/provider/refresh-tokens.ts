@@ -25,22 +25,12 @@ interface Rotations {
   readonly payload: Payload
 }
 
-export interface RefreshTokens {
-  make(grantId: string, rotation: number): string
-  /** Returns the grant that a token was issued for; undefined if it was not issued here. */
-  readGrantId(token: string): string | undefined
-  /** Stores a token of a grant. `jkt`: the key that all tokens of the grant are bound to (RFC 9449 section 5). */
-  keep(token: string, payload: Payload, ttlS: number, jkt?: string): Promise<void>
-  /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
-  find(token: string): Promise<Payload | undefined>
-  /** Returns the thumbprint of the key that a token is bound to, if it is. */
-  findKey(token: string): Promise<string | undefined>
-  forget(grantId: string): Promise<void>
-}
+export type RefreshTokens = ReturnType<typeof refreshTokens>
 
-export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => number = Date.now): RefreshTokens {
+export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => number = Date.now) {
   const read = (grantId: string) => firstRecord<Rotations>([grantId], (name) => store.get('refresh', name))
 
+  /** Returns the grant that a token was issued for; undefined if it was not issued here. */
   function readGrantId(token: string): string | undefined {
     const [, grantId, rotation, random, mac] = TOKEN.exec(token) ?? []
     if (grantId === undefined || mac === undefined) return undefined
@@ -52,22 +42,24 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
 
   return {
     readGrantId,
-    make(grantId, rotation) {
+    make(grantId: string, rotation: number): string {
       const body = `${grantId}.${rotation}.${randomSecret()}`
       return `${body}.${keyed.of(PURPOSE, body)}`
     },
-    async keep(token, payload, ttlS, jkt) {
+    /** Stores a token of a grant. `jkt`: the key that all tokens of the grant are bound to (RFC 9449 section 5). */
+    async keep(token: string, payload: Payload, ttlS: number, jkt?: string): Promise<void> {
       const grantId = readGrantId(token) as string
       const before = await read(grantId)
       const record: Rotations = {
         current: keyed.of('refresh', token),
         ...(before !== undefined && { previous: before.current, replacedAt: now() }),
-        ...withKey(before === undefined ? jkt : before.jkt),
+        jkt: before === undefined ? jkt : before.jkt,
         payload: { ...payload, jti: undefined },
       }
       await store.set('refresh', grantId, JSON.stringify(record), { ttlS, by: { grant: grantId } })
     },
-    async find(token) {
+    /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
+    async find(token: string): Promise<Payload | undefined> {
       const grantId = readGrantId(token)
       const record = grantId === undefined ? undefined : await read(grantId)
       if (record === undefined) return undefined
@@ -79,12 +71,11 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       if (isRecent && isToken(token, record.previous)) return payload
       return { ...payload, consumed: Math.floor(now() / 1000) }
     },
-    async findKey(token) {
+    /** Returns the thumbprint of the key that a token is bound to, if it is. */
+    async findKey(token: string): Promise<string | undefined> {
       const grantId = readGrantId(token)
       return grantId === undefined ? undefined : (await read(grantId))?.jkt
     },
-    forget: (grantId) => store.delete('refresh', grantId),
+    forget: (grantId: string) => store.delete('refresh', grantId),
   }
 }
-
-const withKey = (jkt: string | undefined): { readonly jkt?: string } => (jkt === undefined ? {} : { jkt })
