@@ -6,17 +6,10 @@ import { PublicError } from '../../server/errors.ts'
 
 // The types of the used part of the npm package `oidc-provider`, as its documentation describes them.
 
-/** The stored metadata of a client (RFC 7591 section 2). */
-type ClientMetadata = Readonly<Record<string, unknown>>
-
 export interface LibraryClient {
-  readonly clientId: string
-  readonly clientName?: string
   readonly redirectUris: readonly string[]
   readonly clientAuthMethod: string
-  readonly scope?: string
   grantTypeAllowed(type: string): boolean
-  redirectUriAllowed(uri: string): boolean
 }
 
 interface LibraryGrant {
@@ -69,15 +62,8 @@ export interface Library {
   proxy: boolean
   callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>
   on(event: 'server_error', listener: (context: { readonly req: IncomingMessage }, error: Error) => void): void
-  readonly Client: {
-    find(id: string): Promise<LibraryClient | undefined>
-    validate(metadata: ClientMetadata): Promise<void>
-    readonly prototype: { redirectUriAllowed(this: LibraryClient, uri: string): boolean }
-  }
-  readonly Grant: {
-    new (properties: { jti: string; accountId: string; clientId: string }): LibraryGrant
-    readonly adapter: LibraryAdapter
-  }
+  readonly Client: { readonly prototype: { redirectUriAllowed(this: LibraryClient, uri: string): boolean } }
+  readonly Grant: new (properties: { jti: string; accountId: string; clientId: string }) => LibraryGrant
   readonly Interaction: { find(uid: string): Promise<LibraryInteraction | undefined> }
   readonly RefreshToken: { readonly prototype: { generateTokenId(this: LibraryToken): string } }
 }
