@@ -9,8 +9,8 @@ import type { Browser, Done, Failed, LoginStep } from '../login/login.ts'
 import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pages/account-pages.ts'
 import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
-import { identifyBrowser, knownBrowser } from './browser.ts'
-import { readForm } from './form.ts'
+import { cookieName, cookieOptions, identifyBrowser, knownBrowser } from './browser.ts'
+import { readPageForm } from './form.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { findTrace } from './telemetry.ts'
@@ -94,10 +94,9 @@ async function linkedTo(parts: EndpointParts, c: EndpointContext, session: Accou
 
 /** Performs an action of the account page. The form must carry a proof that was shown to this browser. */
 export async function act(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
-  // This server's pages send no form that is malformed or too large.
-  const form = await readForm(c).catch(() => undefined)
-  const [token, browser] = [form?.get(fields.token), knownBrowser(parts, c)]
-  if (form === undefined || token === undefined || browser === undefined) return problemPage(parts, c, 'page')
+  const form = await readPageForm(c)
+  const [token, browser] = [form.get(fields.token), knownBrowser(parts, c)]
+  if (token === undefined || browser === undefined) return problemPage(parts, c, 'page')
   const action = form.get(fields.action)
   if (action === actions.signIn) return signIn(parts, c, token, browser)
   const session = await findSession(parts, c)
@@ -225,16 +224,11 @@ export async function signedIn(
 export const notSignedIn = (parts: EndpointParts, c: EndpointContext, { error }: Failed): Promise<Response> =>
   problemPage(parts, c, error === 'busy' ? 'busy' : 'signIn')
 
-const cookieName = ({ isSecure }: EndpointParts['settings']) =>
-  isSecure ? '__Host-portico-account' : 'portico-account'
-
-const cookieOptions = ({ isSecure }: EndpointParts['settings']) =>
-  // With `Strict`, browsers that come from the provider's pages would not send the cookie.
-  ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
+const SESSION_COOKIE = 'portico-account'
 
 /** Returns the browser's session. The span of the request links to the request that began the sign-in. */
 export async function findSession(parts: EndpointParts, c: EndpointContext): Promise<AccountSession | undefined> {
-  const [secret, browser] = [getCookie(c, cookieName(parts.settings)), knownBrowser(parts, c)]
+  const [secret, browser] = [getCookie(c, cookieName(parts.settings, SESSION_COOKIE)), knownBrowser(parts, c)]
   if (secret === undefined || browser === undefined) return undefined
   const session = await parts.accounts.find(secret, browser)
   c.var.request.observation?.link(session?.trace)
@@ -242,14 +236,15 @@ export async function findSession(parts: EndpointParts, c: EndpointContext): Pro
 }
 
 export const holdSession = ({ settings }: EndpointParts, c: EndpointContext, { secret }: AccountSession): void =>
-  setCookie(c, cookieName(settings), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
+  setCookie(c, cookieName(settings, SESSION_COOKIE), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
 
 /** Ends the session that a browser holds, even if it has expired. */
 export async function dropSession(parts: EndpointParts, c: EndpointContext): Promise<void> {
-  const secret = getCookie(c, cookieName(parts.settings))
+  const name = cookieName(parts.settings, SESSION_COOKIE)
+  const secret = getCookie(c, name)
   if (secret === undefined) return
   await parts.accounts.end(secret)
-  deleteCookie(c, cookieName(parts.settings), cookieOptions(parts.settings))
+  deleteCookie(c, name, cookieOptions(parts.settings))
 }
 
 /** The time for the sign-in before a user enters a key, in seconds. */
@@ -262,22 +257,22 @@ interface KeyPage {
   readonly proof: string
 }
 
-const keyCookieName = ({ isSecure }: EndpointParts['settings']) => (isSecure ? '__Host-portico-key' : 'portico-key')
+const KEY_COOKIE = 'portico-key'
 
 /** Stores in a cookie that the browser returns to a key's page after the sign-in. */
 export const rememberKeyPage = ({ settings }: EndpointParts, c: EndpointContext, { provider, proof }: KeyPage): void =>
-  setCookie(c, keyCookieName(settings), new URLSearchParams({ provider, for: proof }).toString(), {
+  setCookie(c, cookieName(settings, KEY_COOKIE), new URLSearchParams({ provider, for: proof }).toString(), {
     ...cookieOptions(settings),
     maxAge: KEY_PAGE_S,
   })
 
 export const forgetKeyPage = ({ settings }: EndpointParts, c: EndpointContext): void => {
-  deleteCookie(c, keyCookieName(settings), cookieOptions(settings))
+  deleteCookie(c, cookieName(settings, KEY_COOKIE), cookieOptions(settings))
 }
 
 /** Returns the URL of the key's page to return to after a sign-in, relative to the pages; undefined without a cookie. */
 function findKeyPage(parts: EndpointParts, c: EndpointContext): string | undefined {
-  const query = new URLSearchParams(getCookie(c, keyCookieName(parts.settings)) ?? '')
+  const query = new URLSearchParams(getCookie(c, cookieName(parts.settings, KEY_COOKIE)) ?? '')
   const [provider, proof] = [query.get('provider'), query.get('for')]
   if (provider === null || proof === null || !parts.keys.has(provider)) return undefined
   return `key?${new URLSearchParams({ provider, ...(proof !== '' && { for: proof }) })}`

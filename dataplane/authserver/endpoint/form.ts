@@ -25,6 +25,10 @@ export async function readForm(c: EndpointContext): Promise<Map<string, string>>
   return singleParameters(new URLSearchParams((await readCounted(c)).toString('utf8')))
 }
 
+/** Reads the form of a page of this server. Its pages send no form that is malformed or too large: it counts as empty. */
+export const readPageForm = (c: EndpointContext): Promise<ReadonlyMap<string, string>> =>
+  readForm(c).catch(() => new Map<string, string>())
+
 /** Returns parameters by name. Throws an OAuthError if one occurs twice. */
 export function singleParameters(parameters: URLSearchParams): Map<string, string> {
   const found = new Map<string, string>()

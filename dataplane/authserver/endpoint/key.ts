@@ -4,7 +4,7 @@ import { KeyRefused } from '../account/user-keys.ts'
 import { randomSecret } from '../keys/keyed-hash.ts'
 import { keyFields, keyPage } from '../pages/account-pages.ts'
 import { back, findSession, forgetKeyPage, rememberKeyPage, signInFor } from './account.ts'
-import { readForm } from './form.ts'
+import { readPageForm } from './form.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { problemPage, showPage } from './show.ts'
 
@@ -32,17 +32,14 @@ export async function keyForm(parts: EndpointParts, c: EndpointContext): Promise
 
 /** Stores the key that the form carries. */
 export async function keepKey(parts: EndpointParts, c: EndpointContext): Promise<Response> {
-  // This server's pages send no form that is malformed or too large.
-  const form = await readForm(c).catch(() => undefined)
-  const [token, provider, typed] = [keyFields.token, keyFields.provider, keyFields.key].map(
-    (name) => form?.get(name) ?? '',
-  )
+  const form = await readPageForm(c)
+  const provider = form.get(keyFields.provider) ?? ''
   const session = await findSession(parts, c)
-  if (session === undefined || provider === undefined || !(await isFirst(parts, session, provider, token ?? '')))
+  if (session === undefined || !(await isFirst(parts, session, provider, form.get(keyFields.token) ?? '')))
     return problemPage(parts, c, 'page')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
   try {
-    const done = await parts.keys.set(session.user.subject, provider, typed ?? '')
+    const done = await parts.keys.set(session.user.subject, provider, form.get(keyFields.key) ?? '')
     c.var.record?.key(session.user, `key_${done}`, provider)
     await parts.store.settled()
     return back(parts, c, parts.accounts.makeProof(session, 'key-kept'))

@@ -16,7 +16,7 @@ import {
 } from '../../pages/login-pages.ts'
 import { act, notSignedIn, signedIn } from '../account.ts'
 import { identifyBrowser, knownBrowser } from '../browser.ts'
-import { readForm } from '../form.ts'
+import { readPageForm } from '../form.ts'
 import type { EndpointContext, EndpointParts } from '../parts.ts'
 import { privately, problemPage, redirect, showMessage, showPage } from '../show.ts'
 import { findTrace, found, linkToLogin } from '../telemetry.ts'
@@ -135,10 +135,9 @@ const LARGE_TOKEN = 2048
 
 /** Handles the answer of the consent page. Anything but a clear consent is a denial. */
 async function consent(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
-  // This server's pages send no form that is malformed or too large.
-  const form = await readForm(c).catch(() => undefined)
-  const token = form?.get(consentFields.token)
-  if (form === undefined || token === undefined) return problemPage(parts, c, 'parameters')
+  const form = await readPageForm(c)
+  const token = form.get(consentFields.token)
+  if (token === undefined) return problemPage(parts, c, 'parameters')
   const times = countTimes(token.length, LARGE_TOKEN)
   if (!parts.consents.take(parts.addressOf(c.env.incoming), times)) return problemPage(parts, c, 'busy')
   const isAllowed = form.get(consentFields.decision) === ALLOW
@@ -162,10 +161,9 @@ function askChoice(parts: EndpointParts, c: EndpointContext, { token, isListed }
 
 /** Handles the answer of that page. An e-mail address only selects a provider; it is not stored, sent on or logged. */
 async function choose(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
-  // This server's pages send no form that is malformed or too large.
-  const form = await readForm(c).catch(() => undefined)
-  const token = form?.get(choiceFields.token)
-  if (form === undefined || token === undefined) return problemPage(parts, c, 'parameters')
+  const form = await readPageForm(c)
+  const token = form.get(choiceFields.token)
+  if (token === undefined) return problemPage(parts, c, 'parameters')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
   const named = form.get(choiceFields.provider) ?? findProvider(parts, form.get(choiceFields.email))
   return parts.login.choose(token, named, knownBrowser(parts, c), found(c))
@@ -203,9 +201,8 @@ export async function linkPage(parts: EndpointParts, c: EndpointContext): Promis
 
 /** Handles the form of that page: sends the user to the providers. */
 async function link(parts: EndpointParts, c: EndpointContext): Promise<Response | LoginStep> {
-  // This server's pages send no form that is malformed or too large.
-  const form = await readForm(c).catch(() => undefined)
-  const [ticket, token] = [form?.get(linkFields.ticket), form?.get(linkFields.token)]
+  const form = await readPageForm(c)
+  const [ticket, token] = [form.get(linkFields.ticket), form.get(linkFields.token)]
   if (ticket === undefined || token === undefined) return problemPage(parts, c, 'link')
   if (!parts.logins.take(parts.addressOf(c.env.incoming))) return problemPage(parts, c, 'busy')
   const step = await parts.loginLinks.begin(ticket, token, knownBrowser(parts, c), findTrace(c))
