@@ -80,7 +80,8 @@ async function tokenAnswer(parts: EndpointParts, c: EndpointContext): Promise<Re
   if (machine !== undefined) return issueToMachine(parts, machine, form)
   if (delegate !== undefined) return exchangeToken(parts, delegate, form, record)
   if (grantType === 'refresh_token') await record?.presented(form.get('refresh_token') ?? '', client.client_id)
-  const response = await (grantType === 'refresh_token' ? refresh(parts, client, form) : exchange(parts, client, form))
+  const response =
+    grantType === 'refresh_token' ? await refresh(parts, client, form) : toAnswer(await send(parts, client, form))
   if (response.status === 200) await parts.clients.renew(client.client_id, await grantIn(response))
   return response
 }
@@ -101,14 +102,6 @@ async function namedClient(
     c.req.header('authorization') !== undefined ||
     ['client_id', 'client_secret', 'client_assertion'].some((name) => form.has(name))
   return isNamed ? requireClient(parts, c, form) : undefined
-}
-
-async function exchange(
-  parts: EndpointParts,
-  client: ClientRecord,
-  form: ReadonlyMap<string, string>,
-): Promise<Response> {
-  return toAnswer(await send(parts, client, form))
 }
 
 async function refresh(
@@ -240,10 +233,5 @@ async function issueToMachine(
   const scopes = allowed.length === 0 && asked === undefined ? [] : scopesFor(asked, allowed)
   const lifespanS = Math.min(LONGEST_S, parts.settings.accessTokenS)
   const subject = clientSubject(clientId)
-  return jsonAnswer({
-    access_token: await issue(parts, { subject, audience, clientId, scopes, lifespanS, groups }),
-    token_type: 'Bearer',
-    expires_in: lifespanS,
-    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-  })
+  return issue(parts, { subject, audience, clientId, scopes, lifespanS, groups })
 }

@@ -7,7 +7,7 @@ import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim
 import { compileGlob } from '../../config/glob.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { ruleMark } from './rule-marks.ts'
-import { resourceSpelling, type Settings } from './settings.ts'
+import { type Settings, selectAudience } from './settings.ts'
 import { deriveSubject, providerSubject } from './subject.ts'
 
 /** The claims of a verified assertion. */
@@ -125,17 +125,18 @@ const MOST_NAME_BYTES = 1024
  * @param nowS seconds since 1970
  */
 export function checkAssertion(
-  { config, maxAgeS }: AssertionPolicy,
+  policy: AssertionPolicy,
   { issuer }: Pick<AssertionSettings, 'issuer'>,
   { claims, typ }: Pick<AssertionRequest, 'claims' | 'typ'>,
   nowS: number,
 ): void {
+  const { config } = policy
   const isForOneClient = isIdJag(typ)
   const fault =
     (config.acceptedAssertionTypes?.includes(isForOneClient ? 'id_jag' : 'jwt_bearer') === false
       ? 'assertion_type'
       : undefined) ??
-    faultOfTimes(claims, { maxAgeS, boundsLifetime: config.boundsLifetime === true, nowS }) ??
+    faultOfTimes(claims, policy, nowS) ??
     (isForOneClient ? faultOfIdJag(claims, issuer) : undefined) ??
     unenforcedRestriction(claims) ??
     faultOfTenant(config, claims, isForOneClient)
@@ -186,20 +187,15 @@ export function redeemableAs(
  */
 function chooseAudience(
   fitting: readonly SubjectRule[],
-  { audiences, resourceNamed }: AssertionSettings,
+  settings: AssertionSettings,
   { claims, typ, resource: asked }: AssertionRequest,
 ): string | undefined {
+  const { audiences, resourceNamed } = settings
   const audienceNamed = (name: string) => audiences.get(resourceNamed(name)) ?? resourceNamed(name)
   const stated = isIdJag(typ) ? oneOfStated(claims['resource'], asked, audienceNamed) : onlyStated(claims['resource'])
   if (stated === 'unfit') return undefined
   const allowed = fitting.flatMap(({ allowedResources }) => allowedResources)
-  const own = resourceSpelling(allowed)
-  const named = [asked, stated.resource]
-    .filter((name) => name !== undefined)
-    .map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
-  if (!named.every((name) => allowed.includes(name))) return undefined
-  const found = new Set((named.length === 0 ? allowed : named).map((name) => audiences.get(name) ?? name))
-  return found.size === 1 ? [...found][0] : undefined
+  return selectAudience([asked, stated.resource], allowed, settings)
 }
 
 /**
@@ -352,14 +348,11 @@ function claimAt(claims: AssertionClaims, name: string): unknown {
 
 function faultOfTimes(
   { iat, exp }: AssertionClaims,
-  {
-    maxAgeS,
-    boundsLifetime,
-    nowS,
-  }: { readonly maxAgeS: number; readonly boundsLifetime: boolean; readonly nowS: number },
+  { config, maxAgeS }: AssertionPolicy,
+  nowS: number,
 ): string | undefined {
   if (typeof iat !== 'number' || iat > nowS + SKEW_S || iat + maxAgeS + SKEW_S < nowS) return 'age'
-  return boundsLifetime && exp - iat > maxAgeS ? 'lifetime' : undefined
+  return config.boundsLifetime === true && exp - iat > maxAgeS ? 'lifetime' : undefined
 }
 
 /**

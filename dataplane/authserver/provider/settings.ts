@@ -209,8 +209,26 @@ function comparable(resource: string): string {
   return `${protocol}://${bare}${path.replace(/\/$/, '')}${query}`
 }
 
+/**
+ * Selects the audience of a token: the allowed resource that all of these names mean or, without a name, the only
+ * allowed one. Returns undefined if a name means another resource, or if there are several audiences.
+ */
+export function selectAudience(
+  names: readonly (string | undefined)[],
+  allowed: readonly string[],
+  { audiences, resourceNamed }: Pick<Settings, 'audiences' | 'resourceNamed'>,
+): string | undefined {
+  const own = resourceSpelling(allowed)
+  const named = names
+    .filter((name) => name !== undefined)
+    .map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
+  if (!named.every((name) => allowed.includes(name))) return undefined
+  const found = new Set((named.length === 0 ? allowed : named).map((name) => audiences.get(name) ?? name))
+  return found.size === 1 ? [...found][0] : undefined
+}
+
 /** Returns the function that gives the configured spelling of a resource, and any other text unchanged. */
-export function resourceSpelling(configured: Iterable<string>): (asked: string) => string {
+function resourceSpelling(configured: Iterable<string>): (asked: string) => string {
   const names = [...configured]
   const exact = new Set(names)
   // If two configured resources differ in spelling alone, the first one counts.

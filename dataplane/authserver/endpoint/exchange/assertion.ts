@@ -22,7 +22,7 @@ import {
 } from '../../provider/assertion-policy.ts'
 import { clientMark } from '../../provider/rule-marks.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
-import { jsonAnswer, OAuthError } from '../oauth-error.ts'
+import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { buildAct, issue, readActors } from './issue.ts'
 import { loggableReason } from './presented-token.ts'
@@ -118,12 +118,7 @@ async function redeem(
     loginProvider,
     ...user,
   }
-  return jsonAnswer({
-    access_token: await issue(parts, granted),
-    token_type: 'Bearer',
-    expires_in: lifespanS,
-    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-  })
+  return issue(parts, granted)
 }
 
 /**

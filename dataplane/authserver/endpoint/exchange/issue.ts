@@ -3,8 +3,8 @@ import { ASSERTION_CLAIM, LOGIN_CLAIM, PROVIDER_CLAIM } from '../../../upstream-
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM, SOURCES_CLAIM } from '../../provider/revocations.ts'
 import { IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
-import { resourceSpelling, type Settings } from '../../provider/settings.ts'
-import { OAuthError } from '../oauth-error.ts'
+import { selectAudience } from '../../provider/settings.ts'
+import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 
 /** A party that acted for the subject. */
@@ -75,51 +75,46 @@ export interface GrantedToken {
   readonly identifiedBy?: unknown
 }
 
+/** Issues an access token. `extra`: members of the answer beside those of RFC 6749 section 5.1. */
+export async function issue(parts: EndpointParts, granted: GrantedToken, extra: object = {}): Promise<Response> {
+  const { scopes, lifespanS } = granted
+  return jsonAnswer({
+    access_token: await sign(parts, granted),
+    ...extra,
+    token_type: 'Bearer',
+    expires_in: lifespanS,
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+  })
+}
+
 /**
  * Signs an access token (RFC 9068). It is bound to the key that the client of the current request has proven to have.
  */
-export async function issue({ provider, settings, underWay }: EndpointParts, granted: GrantedToken): Promise<string> {
+async function sign({ provider, settings, underWay }: EndpointParts, granted: GrantedToken): Promise<string> {
   const { alg, kid, privateKeys } = provider().keys
-  const {
-    subject,
-    audience,
-    clientId,
-    scopes,
-    lifespanS,
-    act,
-    login,
-    delegatedLogin,
-    sources = [],
-    loginProvider,
-    assertion,
-    name,
-    email,
-    groups = [],
-    marks = [],
-    identifiedBy,
-  } = granted
+  const { sources = [], groups = [], marks = [] } = granted
   const now = Math.floor(Date.now() / 1000)
   const jkt = underWay.proofKey()
   const claims = {
     jti: randomSecret(),
-    sub: subject,
+    sub: granted.subject,
     iat: now,
-    exp: now + lifespanS,
-    scope: scopes.join(' '),
-    client_id: clientId,
+    exp: now + granted.lifespanS,
+    scope: granted.scopes.join(' '),
+    client_id: granted.clientId,
     iss: settings.issuer,
-    aud: audience,
-    name,
-    email,
+    aud: granted.audience,
+    name: granted.name,
+    email: granted.email,
     ...(groups.length > 0 && { groups }),
     ...(marks.length > 0 && { [MARKS_CLAIM]: [...new Set(marks)] }),
-    [IDENTIFIED_CLAIM]: identifiedBy,
-    act,
-    [LOGIN_CLAIM]: login,
-    [DELEGATED_CLAIM]: delegatedLogin,
+    [IDENTIFIED_CLAIM]: granted.identifiedBy,
+    act: granted.act,
+    [LOGIN_CLAIM]: granted.login,
+    [DELEGATED_CLAIM]: granted.delegatedLogin,
     ...(sources.length > 0 && { [SOURCES_CLAIM]: sources }),
-    [PROVIDER_CLAIM]: loginProvider,
-    [ASSERTION_CLAIM]: assertion,
+    [PROVIDER_CLAIM]: granted.loginProvider,
+    [ASSERTION_CLAIM]: granted.assertion,
     cnf: jkt && { jkt },
   }
   return new SignJWT(claims).setProtectedHeader({ alg, kid, typ: 'at+jwt' }).sign(privateKeys[0] as JWK)
@@ -129,24 +124,11 @@ export async function issue({ provider, settings, underWay }: EndpointParts, gra
  * Chooses the audience of a token: the allowed one that `resource` or `audience` names (RFC 8693 section 2.1), or the
  * only allowed one. Throws an OAuthError `invalid_target`.
  */
-export function audienceFor(
-  asked: readonly (string | undefined)[],
-  allowed: readonly string[],
-  { audiences, resourceNamed }: Pick<Settings, 'audiences' | 'resourceNamed'>,
-): string {
-  const findAudience = (name: string) => audiences.get(name) ?? name
-  const wanted = asked.filter((name) => name !== undefined)
-  const own = resourceSpelling(allowed)
-  const named = wanted.map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
-  if (!named.every((name) => allowed.includes(name))) throw invalidTarget()
-  const found = new Set((named.length === 0 ? allowed : named).map(findAudience))
-  const [audience] = found
-  if (audience === undefined || found.size > 1) throw invalidTarget()
-  return audience
+export function audienceFor(...choice: Parameters<typeof selectAudience>): string {
+  const audience = selectAudience(...choice)
+  if (audience !== undefined) return audience
+  throw new OAuthError('invalid_target', 'resource and audience must name exactly one server that is allowed here.')
 }
-
-const invalidTarget = () =>
-  new OAuthError('invalid_target', 'resource and audience must name exactly one server that is allowed here.')
 
 /** Returns the scopes of a token: the requested ones, or all that are allowed. Throws an OAuthError `invalid_scope`. */
 export function scopesFor(asked: string | undefined, allowed: readonly string[]): readonly string[] {

@@ -61,13 +61,11 @@ async function readOwn(
   const { payload } = await jwtVerify(token, findKey, required)
   if (hasEnded(payload)) throw new Error('the token has been revoked')
   // A stolen bound token must not be exchanged for one that its key does not bind (RFC 9449 section 1).
-  if (isBoundToKey(payload) && !isProven(payload, underWay.proofKey()))
+  const jkt = underWay.proofKey()
+  if (isBoundToKey(payload) && (jkt === undefined || boundKey(payload) !== jkt))
     throw new Error('the token is bound to a key that the request does not prove')
   return { subject: payload.sub as string, claims: payload, expiresAt: payload.exp as number }
 }
-
-/** Tells whether the request proves the key that a token is bound to. `jkt` is the thumbprint of the proof's key. */
-const isProven = (claims: JWTPayload, jkt: string | undefined): boolean => jkt !== undefined && boundKey(claims) === jkt
 
 async function readOutside(
   { trusted, settings }: EndpointParts,

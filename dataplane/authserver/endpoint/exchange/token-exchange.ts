@@ -1,7 +1,7 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/configured-clients.ts'
 import { clientMark, exchangeMark, IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
-import { jsonAnswer, OAuthError } from '../oauth-error.ts'
+import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
 import { listSources, loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
@@ -32,7 +32,7 @@ export async function exchangeToken(
   const left = Math.min(subject.expiresAt, actor?.expiresAt ?? subject.expiresAt) - Math.floor(Date.now() / 1000)
   const lifespanS = Math.min(LONGEST_S, accessTokenS, left)
   if (lifespanS < 1) throw new OAuthError('invalid_request', 'The presented token has expired.')
-  const token = await issue(parts, {
+  const granted = {
     subject: subject.subject,
     audience,
     clientId: client.clientId,
@@ -44,14 +44,8 @@ export async function exchangeToken(
     ...(subject.issuer === undefined && { identifiedBy: subject.claims[IDENTIFIED_CLAIM] }),
     ...loginFor(subject, audience),
     ...readUser(subject),
-  })
-  return jsonAnswer({
-    access_token: token,
-    issued_token_type: ACCESS_TOKEN,
-    token_type: 'Bearer',
-    expires_in: lifespanS,
-    scope: scopes.join(' '),
-  })
+  }
+  return issue(parts, granted, { issued_token_type: ACCESS_TOKEN })
 }
 
 async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>): Promise<PresentedToken | undefined> {
