@@ -2,29 +2,22 @@ import { type Place, placeOfUser, type UpstreamTokenStore } from '../../upstream
 import type { Clients } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { CarriedTokens } from '../login/carried-tokens.ts'
+import type { LinkedClient } from '../pages/account-pages.ts'
 import type { Grants, ListedGrant } from '../provider/grants.ts'
 
 /** A client's grant, and the providers that it reaches. */
-export interface Link {
+export interface Link extends Pick<LinkedClient, 'scopes' | 'since' | 'endsAt'> {
   /** The id of the grant, which no page shows. */
   readonly grant: string
   readonly clientId: string
   /** Undefined if the client can't be looked up now. */
   readonly client: ClientRecord | undefined
-  readonly scopes: readonly string[]
-  /** Milliseconds since 1970. */
-  readonly since: number
-  /** The time at which it ends if it is not used, in milliseconds since 1970. */
-  readonly endsAt: number
   /** The providers, with or without tokens. */
   readonly providers: readonly LinkedProvider[]
 }
 
-interface LinkedProvider {
+interface LinkedProvider extends Pick<LinkedClient['providers'][number], 'isLinked' | 'since'> {
   readonly name: string
-  readonly isLinked: boolean
-  /** The time at which the provider issued its tokens, in milliseconds since 1970. */
-  readonly since?: number
 }
 
 interface LinksOptions {

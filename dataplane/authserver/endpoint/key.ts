@@ -74,10 +74,7 @@ async function formFor(
   const page = keyPage({
     gateway: parts.title,
     user: session.user,
-    provider,
-    title: shown.title,
-    helpUrl: shown.helpUrl,
-    maxLength: shown.maxLength,
+    ...shown,
     since: shown.kept?.since,
     problem,
     action: 'key',

@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 import { answeredAt, findDestination, knownBy, scopeList } from './client-facts.ts'
+import type { FormPage } from './login-pages.ts'
 
 /** Names of the form fields on the account page. */
 export const fields = {
@@ -42,8 +43,7 @@ interface LinkedAccount {
   readonly since?: number
 }
 
-export interface LinkedToUser {
-  readonly gateway: string
+export interface LinkedToUser extends FormPage {
   readonly user: { readonly name?: string; readonly email?: string }
   /** The clients, the last used first. */
   readonly links: readonly LinkedClient[]
@@ -57,10 +57,6 @@ export interface LinkedToUser {
   readonly hasUnlisted?: boolean
   /** The action that was just done. */
   readonly done: keyof typeof SAID | undefined
-  /** The URL that the form is posted to. */
-  readonly action: string
-  /** The token that the form returns, which proves that it was sent from this page. */
-  readonly token: string
 }
 
 const SAID = {
@@ -208,14 +204,9 @@ const formatTime = (time: number): string => `${FORMAT.format(time)} UTC`
 const renderTime = (time: number): Markup =>
   html`<time datetime="${new Date(time).toISOString()}">${formatTime(time)}</time>`
 
-interface SignIn {
-  readonly gateway: string
+interface SignIn extends FormPage {
   /** The host of the identity provider that identifies users. */
   readonly provider: string
-  /** The URL that the form is posted to. */
-  readonly action: string
-  /** The token that the form returns, which proves that it was sent from this page. */
-  readonly token: string
   /** The title of the key that the user is about to enter; undefined if they want to see their account page. */
   readonly key?: string | undefined
 }
@@ -246,21 +237,12 @@ nobody else’s.</p>`
 /** Names of the form fields on the page of a key. */
 export const keyFields = { provider: 'provider', proof: 'for', token: 'token', key: 'key' } as const
 
-interface KeyQuestion {
-  readonly gateway: string
-  readonly user: { readonly name?: string; readonly email?: string }
-  readonly provider: string
-  readonly title: string
-  readonly helpUrl: string | undefined
-  readonly maxLength: number
+/** The question for a key. The token of its form is valid once. */
+interface KeyQuestion extends FormPage, Pick<LinkedToUser, 'user'>, Omit<ShownKey, 'kept'> {
   /** The time when the stored key was entered, in milliseconds since 1970; undefined if there is none. */
   readonly since: number | undefined
   /** The reason why the last entry was not stored. */
   readonly problem: string | undefined
-  /** The URL that the form is posted to. */
-  readonly action: string
-  /** The token that the form returns. It is valid once. */
-  readonly token: string
 }
 
 const KEY_FOOTER = html`The key is encrypted under your name. It is never shown again, and you can delete it at any time.`

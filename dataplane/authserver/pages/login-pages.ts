@@ -2,9 +2,17 @@ import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 import { answeredAt, type Destination, findDestination, knownBy, scopeList, shownHost } from './client-facts.ts'
 
-/** The question to the user before anything is sent to an identity provider on a client's behalf. */
-export interface ConsentQuestion {
+/** The facts of every page with a form. */
+export interface FormPage {
   readonly gateway: string
+  /** The URL that the form is posted to. */
+  readonly action: string
+  /** The token that the form returns, which proves that it was sent from this page. */
+  readonly token: string
+}
+
+/** The question to the user before anything is sent to an identity provider on a client's behalf. */
+export interface ConsentQuestion extends FormPage {
   readonly client: {
     /** The name that the client reports, unverified. */
     readonly name: string | undefined
@@ -20,10 +28,6 @@ export interface ConsentQuestion {
   readonly scopes: readonly string[]
   /** The hosts of the identity providers that the login visits, in order. */
   readonly providers: readonly string[]
-  /** The URL that the form is posted to. */
-  readonly action: string
-  /** The token that the form returns, which proves that the answer was given on this page. */
-  readonly token: string
 }
 
 /** Names of the form fields on the page for consent. */
@@ -79,18 +83,13 @@ function foreign(document: string | undefined, destination: Destination): Markup
     : html`<p class="note warn">The answer goes to <b>${destination.host}</b>, not to <b>${home}</b>.</p>`
 }
 
-/** The question at which provider the user logs in. */
-interface ChoiceQuestion {
-  readonly gateway: string
+/** The question at which provider the user logs in. The token of its form holds the login. */
+interface ChoiceQuestion extends FormPage {
   readonly providers: readonly { readonly name: string; readonly host: string }[]
   /** True if the user enters an e-mail address first, and sees the providers only if it matches none. */
   readonly asksForAddress: boolean
   /** True if the address that the user has just entered matches no provider. */
   readonly isUnknown: boolean
-  /** The URL that the form is posted to. */
-  readonly action: string
-  /** The token that the form returns, which holds the login. */
-  readonly token: string
 }
 
 /** Names of the form fields on the page for a choice. */
@@ -127,19 +126,14 @@ const renderChoice = ({ name, host }: ChoiceQuestion['providers'][number]): Mark
   html`<li class="link"><button name="${choiceFields.provider}" value="${name}">Log in at <bdi>${name}</bdi></button> <span class="small soft">${host}</span></li>`
 
 /** The question to a user before they log in at a further provider, for a program that already acts for them. */
-export interface LinkQuestion {
-  readonly gateway: string
+export interface LinkQuestion extends FormPage {
   /** The owner of the account, as the primary provider has reported. */
   readonly account: { readonly name?: string; readonly email?: string }
   /** The name of the provider to link. */
   readonly provider: string
   /** The hosts of the providers that the login visits, in order. */
   readonly hosts: readonly string[]
-  /** The URL that the form is posted to. */
-  readonly action: string
   readonly ticket: string
-  /** The token that the form returns, which proves that the answer was given on this page. */
-  readonly token: string
 }
 
 /** Names of the form fields on the page of a link. */
