@@ -153,22 +153,15 @@ function checkMark(marks: FairCache<string>, { holder, bytes }: Needed, ofFree: 
 /** Returns the bytes of a text in memory: one for each character, or two for all of them if one needs two. */
 const measureText = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
 
-interface ClientPools {
-  /** The clients that have tokens. */
-  readonly clients: Pick<FairCache<unknown>, 'size' | 'held' | 'most' | 'needed' | 'delete' | 'leaver' | 'purgeLately'>
-  readonly newClients: ClientPools['clients']
-}
+/** The clients that have tokens, and the others. */
+type ClientPools = Pick<ReturnType<typeof openPools>['pools'], 'clients' | 'newClients'>
 
 interface Needed {
   readonly holder: Holder
   readonly bytes: number
 }
 
-interface ClientBounds {
-  readonly mostClients: number
-  /** Returns milliseconds since 1970. */
-  now(): number
-}
+type ClientBounds = Required<Pick<MemoryStoreOptions, 'mostClients' | 'now'>>
 
 /** The share of the clients' memory for clients with tokens. New clients always keep the rest. */
 const USED = 3 / 4

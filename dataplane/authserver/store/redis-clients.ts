@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
-import { PublicError } from '../../server/errors.ts'
 import { type RedisClient, RedisScript, withRedis } from '../../storage/redis.ts'
 import { RECORD_BYTES, SHARES, type ShareBounds } from '../../storage/redis-shares.ts'
-import { type HeldBy, MOST_CLIENTS, type RecordStore, YOUNGEST_EVICTED_MS } from './record-store.ts'
+import { full, type HeldBy, MOST_CLIENTS, type RecordStore, YOUNGEST_EVICTED_MS } from './record-store.ts'
 import { formatSharesKey, isNetwork, OF_NETWORK } from './redis-grants.ts'
 
 const MIB = 1024 * 1024
@@ -192,11 +191,7 @@ export function redisClients(
         const bounds = [ttlS, mostClients, YOUNGEST_EVICTED_MS]
         const keys = [fresh + name, list, holders]
         const what = [name, text, now(), ...bounds, fresh, newBytes, RECORD_BYTES, ...listParts(by)]
-        if ((await ADD.run(redis, keys, what)) !== 1)
-          throw new PublicError('unavailable', {
-            headers: { 'Retry-After': '60' },
-            cause: new Error('too many clients have registered within an hour'),
-          })
+        if ((await ADD.run(redis, keys, what)) !== 1) throw full('too many clients have registered within an hour')
       }),
     useClient: (name, ttlS, by) =>
       withRedis(client, async (redis) => {
