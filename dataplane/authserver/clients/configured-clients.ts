@@ -11,11 +11,7 @@ import { type ClientRecord, secretDigest } from './registration.ts'
 export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 
 /** A configured client that may exchange tokens. */
-export interface DelegateClient {
-  readonly clientId: string
-  readonly audiences: readonly string[]
-  readonly scopes: readonly string[]
-}
+export type DelegateClient = Pick<DelegateClientConfig, 'clientId' | 'audiences' | 'scopes'>
 
 /** The configured clients. They only exchange tokens: no user logs in for them. */
 export class DelegateClients {
@@ -41,30 +37,20 @@ export class DelegateClients {
   /** Returns the record of a client. Throws a PublicError `unavailable` while its secret can't be read. */
   findRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
-    if (client === undefined) return undefined
-    return {
-      client_id: clientId,
-      client_id_issued_at: 0,
-      redirect_uris: [],
-      grant_types: [TOKEN_EXCHANGE],
-      response_types: ['code'],
-      token_endpoint_auth_method: 'client_secret_basic',
-      application_type: 'web',
-      scope: client.scopes.join(' '),
-      client_secret: secretDigest(client.secret()),
-    }
+    return (
+      client && {
+        ...recordFor(client, TOKEN_EXCHANGE),
+        token_endpoint_auth_method: 'client_secret_basic',
+        client_secret: secretDigest(client.secret()),
+      }
+    )
   }
 }
 
 /** The grant type with which a client gets a token for itself (RFC 6749 section 4.4). */
 export const CLIENT_CREDENTIALS = 'client_credentials'
 
-export interface MachineClient {
-  readonly clientId: string
-  readonly allowedResources: readonly string[]
-  readonly scopes: readonly string[]
-  readonly groups: readonly string[]
-}
+export type MachineClient = Required<Pick<MachineClientConfig, 'clientId' | 'allowedResources' | 'scopes' | 'groups'>>
 
 /**
  * Returns the subject of a client in its own tokens. It can't equal a user's subject: a login gives a UUID, and
@@ -115,14 +101,14 @@ export class MachineClients {
   /** Returns the record of a client. Throws a PublicError `unavailable` while its secret or keys can't be read. */
   findRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
-    return client?.authentication && { ...recordFor(client), ...client.authentication() }
+    return client?.authentication && { ...recordFor(client, CLIENT_CREDENTIALS), ...client.authentication() }
   }
 
   /** Returns the record of a client that has authenticated with an SVID. It has no other credential. */
   findProvenRecord(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     return client?.by === 'svid'
-      ? { ...recordFor(client), token_endpoint_auth_method: 'private_key_jwt' as const }
+      ? { ...recordFor(client, CLIENT_CREDENTIALS), token_endpoint_auth_method: 'private_key_jwt' as const }
       : undefined
   }
 
@@ -134,11 +120,14 @@ export class MachineClients {
   }
 }
 
-const recordFor = ({ clientId, scopes }: MachineClient): Omit<ClientRecord, 'token_endpoint_auth_method'> => ({
+const recordFor = (
+  { clientId, scopes }: Pick<MachineClient, 'clientId' | 'scopes'>,
+  grantType: string,
+): Omit<ClientRecord, 'token_endpoint_auth_method'> => ({
   client_id: clientId,
   client_id_issued_at: 0,
   redirect_uris: [],
-  grant_types: [CLIENT_CREDENTIALS],
+  grant_types: [grantType],
   response_types: ['code'],
   application_type: 'web',
   scope: scopes.join(' '),

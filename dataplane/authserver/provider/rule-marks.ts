@@ -77,11 +77,11 @@ function markOfTokens(provider: UpstreamProviderConfig): string | undefined {
   return home === undefined ? undefined : markFor('key', name, home)
 }
 
-/** Tells whether a token depends on a part that the configuration no longer has. */
-export type HasRemovedMark = (claims: Readonly<Record<string, unknown>>) => boolean
-
-/** Creates the function for one configuration. A token without a claim depends on none of its parts. */
-export function createMarkCheck(config: AuthServerConfig): HasRemovedMark {
+/**
+ * Creates the function that tells whether a token depends on a part that the configuration no longer has. A token
+ * without a claim depends on none of its parts.
+ */
+export function createMarkCheck(config: AuthServerConfig) {
   const providers = new Set<unknown>(findPrimaries(config).map(providerMark))
   const configured = new Set(delegateClientsIn(config).map(({ clientId }) => clientMark(clientId)))
   for (const { issuer, tokenExchange, jwtBearer } of issuerPolicies(config)) {
@@ -89,7 +89,8 @@ export function createMarkCheck(config: AuthServerConfig): HasRemovedMark {
     for (const rule of [...(jwtBearer?.subjectBindings ?? []), ...(jwtBearer?.subjectRules ?? [])])
       configured.add(ruleMark(issuer, rule))
   }
-  return function hasRemovedMark({ [MARKS_CLAIM]: marks, [IDENTIFIED_CLAIM]: provider }) {
+  return function hasRemovedMark(claims: Readonly<Record<string, unknown>>): boolean {
+    const { [MARKS_CLAIM]: marks, [IDENTIFIED_CLAIM]: provider } = claims
     if (provider !== undefined && !providers.has(provider)) return true
     if (marks === undefined) return false
     return !Array.isArray(marks) || !marks.every((mark) => configured.has(mark as string))

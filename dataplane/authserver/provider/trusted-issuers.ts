@@ -23,16 +23,6 @@ export interface TrustedIssuer {
   readonly matchesActor: ClaimMatcher | undefined
 }
 
-/** The requirements for a token besides signature, issuer and time. */
-interface Expected {
-  /** The accepted audiences: one of them is in `aud`. */
-  readonly audiences: readonly string[]
-  /** The accepted `typ` of the header, in lower case; absent: an access token or a plain JWT. */
-  readonly types?: ReadonlySet<string>
-  /** True if the token may be bound to a key. The caller then checks the proof. */
-  readonly mayBeBound?: boolean | undefined
-}
-
 /** A verified token of an external issuer. */
 export interface OutsideToken {
   readonly issuer: TrustedIssuer
@@ -124,14 +114,13 @@ export class TrustedIssuers {
   }
 
   /**
-   * Verifies a token of this issuer. Rejects with a PublicError `unavailable` if its keys are unavailable, and with an
+   * Verifies a token of this issuer. `expected`: one of its audiences is in `aud`. Rejects with a PublicError `unavailable` if its keys are unavailable, and with an
    * Error for the log if the token is invalid.
    */
-  async verify(token: string, issuer: string, { audiences, types, mayBeBound }: Expected): Promise<OutsideToken> {
+  async verify(token: string, issuer: string, expected: Parameters<typeof verifyJwt>[1]): Promise<OutsideToken> {
     const found = this.#issuers.get(issuer)
     if (found === undefined) throw new Error('a token of an issuer that is not trusted')
     const { open, ...trusted } = found
-    const expected = { audience: [...audiences], types, mayBeBound }
     const { payload, protectedHeader } = await verifyJwt(token, expected, open.keys)
     const { sub } = payload
     if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new Error('the subject of the token is not accepted')

@@ -154,8 +154,8 @@ async function verified({ trusted, settings }: EndpointParts, assertion: string)
     throw new AssertionRefused(trusted.find(other) === undefined ? 'untrusted_issuer' : 'issuer_spelling')
   }
   try {
-    const audiences = [settings.issuer, ...(policy.config.acceptedAudiences ?? [])]
-    const token = await trusted.verify(assertion, name, { audiences, types: TYPES, mayBeBound: true })
+    const audience = [settings.issuer, ...(policy.config.acceptedAudiences ?? [])]
+    const token = await trusted.verify(assertion, name, { audience, types: TYPES, mayBeBound: true })
     if (Array.isArray(token.claims.aud) && token.claims.aud.length !== 1) throw new AssertionRefused('audience')
     return { token, policy }
   } catch (error) {

@@ -75,8 +75,8 @@ async function readOutside(
   const found = name === undefined ? undefined : trusted.find(name)
   if (name === undefined || found?.tokenExchange === undefined)
     throw new Error('a token of an issuer that is not trusted')
-  const audiences = [found.tokenExchange.expectedAudience ?? settings.issuer]
-  const { issuer, claims } = await trusted.verify(token, name, { audiences })
+  const audience = [found.tokenExchange.expectedAudience ?? settings.issuer]
+  const { issuer, claims } = await trusted.verify(token, name, { audience })
   const subject = outsideSubject(name, claims, found.assertions?.config)
   if (subject === undefined) throw new Error('the tenant is not among those that are allowed')
   return { subject, claims, expiresAt: claims.exp, issuer }
