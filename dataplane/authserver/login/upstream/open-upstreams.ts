@@ -52,14 +52,9 @@ function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedU
   let lastRefusal: UpstreamFailure | undefined
 
   const attributes = { 'portico.provider': upstream.name }
-  const operations = {
-    prepare: { kind: 'provider', name: 'prepare', attributes },
-    exchange: { kind: 'provider', name: 'exchange', attributes },
-    refresh: { kind: 'provider', name: 'refresh', attributes },
-  } as const
 
-  async function watched<T>(operation: keyof typeof operations, ask: () => Promise<T>): Promise<T> {
-    const observed = observe(operations[operation])
+  async function watched<T>(operation: 'prepare' | 'exchange' | 'refresh', ask: () => Promise<T>): Promise<T> {
+    const observed = observe({ kind: 'provider', name: operation, attributes })
     try {
       const answer = await ask()
       observed.end({ result: 'ok' })
