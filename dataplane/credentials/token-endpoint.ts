@@ -23,6 +23,9 @@ export interface IssuedToken {
   readonly expiresAt: number | undefined
 }
 
+/** The parameters of a request. Those that are undefined are left out. */
+type Form = Readonly<Record<string, string | undefined>>
+
 const MAX_BYTES = 64 * 1024
 const LONGEST_TOKEN = 32 * 1024
 const TIMEOUT_MS = 10_000
@@ -64,16 +67,12 @@ export class TokenEndpoint {
     this.#fetch = tokenFetch(tokenUrl, { caBundleFile, allowPrivateIP })
   }
 
-  get hasClient(): boolean {
-    return this.#clientId !== undefined && this.#readSecret !== undefined
-  }
-
   close(): Promise<void> {
     return this.#fetch.close()
   }
 
   /** Requests a token. Rejects with a CredentialError that repeats nothing from the request or the response. */
-  async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
+  async request(form: Form): Promise<IssuedToken> {
     const { status, text } = await this.#post(form)
     const parsed = parseDocument(text)
     const answer = isObject(parsed) ? parsed : undefined
@@ -88,6 +87,13 @@ export class TokenEndpoint {
       text: `${this.name} refused the exchange`,
       isPassing: false,
     })
+  }
+
+  /** Returns the function that obtains the gateway's own credential; undefined without a client secret. */
+  ownCredential(headerName: string, form: Form): (() => Promise<Credential>) | undefined {
+    if (this.#clientId === undefined || this.#readSecret === undefined) return undefined
+    const ofClient = { grant_type: 'client_credentials', ...form }
+    return async () => bearerCredential(headerName, await this.request(ofClient), this)
   }
 
   #issuedToken(answer: Record<string, unknown>): IssuedToken {
@@ -117,7 +123,7 @@ export class TokenEndpoint {
     })
   }
 
-  async #post(form: Readonly<Record<string, string | undefined>>) {
+  async #post(form: Form) {
     const body = new URLSearchParams()
     for (const [name, value] of Object.entries(form)) if (value !== undefined) body.append(name, value)
     if (this.#clientId !== undefined && this.#readSecret === undefined) body.append('client_id', this.#clientId)

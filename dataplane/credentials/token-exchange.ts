@@ -47,14 +47,7 @@ export function tokenExchange(
       if (!BEARERS.has(issued.issuedTokenType)) throw endpoint.unusable('gave a token of another type, or of none')
       return bearerCredential(headerName, issued, endpoint)
     },
-    obtainOwn: endpoint.hasClient
-      ? async () =>
-          bearerCredential(
-            headerName,
-            await endpoint.request({ grant_type: 'client_credentials', audience, scope }),
-            endpoint,
-          )
-      : undefined,
+    obtainOwn: endpoint.ownCredential(headerName, { audience, scope }),
     close: () => endpoint.close(),
   }
 }

@@ -62,12 +62,7 @@ export function xaa(config: CredentialBlock<'xaa'>, { inFolder, upstreamTokens }
       const assertion = await assertionFor(subject)
       return bearerCredential('authorization', await target.request({ grant_type: JWT_BEARER, assertion }), target)
     },
-    obtainOwn: target.hasClient
-      ? async () => {
-          const issued = await target.request({ grant_type: 'client_credentials', resource: targetResource, scope })
-          return bearerCredential('authorization', issued, target)
-        }
-      : undefined,
+    obtainOwn: target.ownCredential('authorization', { resource: targetResource, scope }),
     close: async () => {
       await Promise.all([provider.close(), target.close()])
     },
