@@ -1,6 +1,7 @@
 import { decodeJwt } from 'jose'
 import { PublicError } from '../server/errors.ts'
 import {
+  type InjectedHeader,
   type LinkOffer,
   type MakeLink,
   type Place,
@@ -12,7 +13,6 @@ import {
 import { MARGIN_MS } from './caller-credential.ts'
 import { CredentialError } from './credential.ts'
 import {
-  type InjectedHeader,
   noActor,
   noKey,
   noLogin,

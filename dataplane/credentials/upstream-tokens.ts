@@ -1,6 +1,12 @@
 import { hash } from 'node:crypto'
 import { statedScopes } from '../identity/scopes.ts'
-import { ASSERTION_CLAIM, loginOf, type MakeLink, PROVIDER_CLAIM } from '../upstream-tokens/index.ts'
+import {
+  ASSERTION_CLAIM,
+  type InjectedHeader,
+  loginOf,
+  type MakeLink,
+  PROVIDER_CLAIM,
+} from '../upstream-tokens/index.ts'
 import { CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 
 /** The authenticated caller whose tokens are looked up. */
@@ -37,12 +43,6 @@ export const actorVariant = ({ claims }: Pick<Subject, 'claims'>): string =>
 export interface UpstreamToken {
   readonly token: string
   /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
-  readonly expiresAt: number | undefined
-}
-
-export interface InjectedHeader {
-  readonly name: string
-  readonly value: string
   readonly expiresAt: number | undefined
 }
 

@@ -2,6 +2,7 @@ export { createRedisTokenStore, createSealer, type Sealer } from './redis-store.
 export {
   ASSERTION_CLAIM,
   createMemoryTokenStore,
+  type InjectedHeader,
   isOfUser,
   type LinkOffer,
   LOGIN_CLAIM,

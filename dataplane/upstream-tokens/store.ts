@@ -127,6 +127,14 @@ export function formatSet({ owner, subject, accessToken, ...others }: UpstreamTo
   return text
 }
 
+/** The header that gives a user access to a backend. */
+export interface InjectedHeader {
+  readonly name: string
+  readonly value: string
+  /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
+  readonly expiresAt: number | undefined
+}
+
 interface MemoryStoreOptions {
   /** The limit of all logins. Beyond it the holder with the most bytes loses the login that was unused for longest. */
   readonly mostBytes?: number
@@ -208,6 +216,7 @@ export function markedStore(
   markOf: (provider: string) => string | undefined,
 ): UpstreamTokenStore {
   return {
+    ...store,
     async get(place) {
       const set = await store.get(place)
       const mark = markOf(place.provider)
@@ -217,8 +226,5 @@ export function markedStore(
       const mark = markOf(place.provider)
       return store.put(place, mark === undefined ? set : { ...set, mark }, options)
     },
-    remove: (place) => store.remove(place),
-    removeLogin: (login) => store.removeLogin(login),
-    lock: (place, milliseconds) => store.lock(place, milliseconds),
   }
 }

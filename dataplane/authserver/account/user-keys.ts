@@ -5,7 +5,13 @@ import { compileKeyPattern, type KeyPattern } from '../../config/check/key-patte
 import { isLoopback } from '../../config/check/url.ts'
 import { readAside } from '../../config/read/aside.ts'
 import { guardedStatus } from '../../net/guarded-fetch.ts'
-import type { LinkOffer, Place, StoredTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type {
+  InjectedHeader,
+  LinkOffer,
+  Place,
+  StoredTokenSet,
+  UpstreamTokenStore,
+} from '../../upstream-tokens/index.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { ShownKey } from '../pages/account-pages.ts'
 
@@ -20,12 +26,6 @@ const TOLD = 4
 const MOST_STEPS = 200_000
 const LONGEST_MATCH_MS = 5_000
 const NOT_NOW = 'The key can’t be checked now. Try again in a minute.'
-
-export interface KeyHeader {
-  readonly name: string
-  readonly value: string
-  readonly expiresAt: number | undefined
-}
 
 /** The reason why a key is not stored. `text` is shown to its owner. */
 export class KeyRefused extends Error {
@@ -95,7 +95,7 @@ export class UserKeys {
    * Returns the header with the user's key; undefined if there is none, 'refused' if a backend has refused it.
    * `refused` is the header value that a backend has just rejected; a key with this value is never sent again.
    */
-  async header(subject: string, provider: string, refused?: string): Promise<KeyHeader | 'refused' | undefined> {
+  async header(subject: string, provider: string, refused?: string): Promise<InjectedHeader | 'refused' | undefined> {
     const found = this.#find(provider)
     const set = found && (await this.#kept(subject, provider))
     if (found === undefined || set === undefined) return undefined
