@@ -24,7 +24,7 @@ import { createLinks } from './account/links.ts'
 import { UserKeys } from './account/user-keys.ts'
 import { ClientAssertions } from './clients/client-assertion.ts'
 import { ClientDocuments, findDocumentUrl } from './clients/client-documents.ts'
-import { ClientKeys } from './clients/client-keys.ts'
+import { ClientKeys, type FindKey } from './clients/client-keys.ts'
 import { type Clients, type ClientsOptions, createClients } from './clients/clients.ts'
 import { type ClientFiles, DelegateClients, MachineClients } from './clients/configured-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
@@ -159,7 +159,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     loginLinks,
     keys,
     isFiltered: parts.config.upstreamFilter !== undefined || settings.primaries.length > 1,
-    status: () => ({ ...buildStatus(parts, upstreams, () => current().material), ...reportIssuers(trusted) }),
+    status: () => buildStatus(parts, upstreams, trusted, () => current().material),
     serverState,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -302,7 +302,7 @@ function openClients({ config, settings, store, log }: Parts, configured: Client
  * over the same store. It throws a PublicError `unavailable` while there are no keys.
  */
 function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => Provider) {
-  let current: { readonly material: KeyMaterial; readonly provider: Provider; readonly findKey: LocalKeys } | undefined
+  let current: { readonly material: KeyMaterial; readonly provider: Provider; readonly findKey: FindKey } | undefined
   return function currentKeys() {
     try {
       const now = material()
@@ -316,8 +316,6 @@ function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => P
     }
   }
 }
-
-type LocalKeys = ReturnType<typeof createLocalJWKSet>
 
 const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
   createGrants({
@@ -364,13 +362,11 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Endpoin
   return { login, loginLinks: new LoginLinks({ ...parts, ...ofLinks }) }
 }
 
-const reportIssuers = ({ states }: TrustedIssuers): Pick<AuthServerStatus, 'trustedIssuers'> =>
-  states.length === 0 ? {} : { trustedIssuers: states }
-
 /** Returns the status of a server for the admin listener. */
 function buildStatus(
   { config, revocations }: Parts,
   upstreams: readonly WatchedUpstream[],
+  { states }: TrustedIssuers,
   material: () => KeyMaterial,
 ): AuthServerStatus {
   const type = config.storage?.redis === undefined ? 'memory' : 'redis'
@@ -379,6 +375,7 @@ function buildStatus(
     storage: { type, answers: type === 'memory' ? true : revocations.isAnswered },
     keys: keyIds(material),
     providers: upstreams.map(({ state }) => state),
+    ...(states.length > 0 && { trustedIssuers: states }),
   }
 }
 
