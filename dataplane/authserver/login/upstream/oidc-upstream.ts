@@ -99,22 +99,17 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
  * endpoint is on loopback or `insecureAllowHTTP` is set.
  */
 async function discover(
-  { issuerUrl, clientId, clientSecretFile, insecureAllowHTTP }: OidcUpstreamConfig,
+  config: OidcUpstreamConfig,
   directory: string,
   guarded: GuardedFetch,
 ): Promise<client.Configuration> {
+  const { issuerUrl, clientId, insecureAllowHTTP } = config
   const isPlain = issuerUrl.startsWith('http:')
   const found = await client
-    .discovery(
-      new URL(issuerUrl),
-      clientId,
-      undefined,
-      clientAuth(clientSecretFile && resolve(directory, clientSecretFile)),
-      {
-        [client.customFetch]: fetchFor(guarded),
-        execute: isPlain ? [client.allowInsecureRequests] : [],
-      },
-    )
+    .discovery(new URL(issuerUrl), clientId, undefined, clientAuth(config, directory), {
+      [client.customFetch]: fetchFor(guarded),
+      execute: isPlain ? [client.allowInsecureRequests] : [],
+    })
     .catch((error: unknown) => {
       throw toFault(error, 'metadata')
     })
@@ -202,13 +197,12 @@ function standardTokens(response: ProviderResponse): ProviderResponse {
 /** Returns the provider for one request. It notes the new refresh token even if the library refuses the answer. */
 function notingRefreshTokens(
   found: client.Configuration,
-  { clientId, clientSecretFile, issuerUrl }: OidcUpstreamConfig,
+  own: OidcUpstreamConfig,
   directory: string,
   guarded: GuardedFetch,
 ) {
-  const auth = clientAuth(clientSecretFile && resolve(directory, clientSecretFile))
-  const config = new client.Configuration(found.serverMetadata(), clientId, undefined, auth)
-  if (issuerUrl.startsWith('http:')) client.allowInsecureRequests(config)
+  const config = new client.Configuration(found.serverMetadata(), own.clientId, undefined, clientAuth(own, directory))
+  if (own.issuerUrl.startsWith('http:')) client.allowInsecureRequests(config)
   let answered: unknown
   const fetch = fetchFor(guarded)
   config[client.customFetch] = async (...request) => {
@@ -248,9 +242,9 @@ function freshness(
 }
 
 /** Authenticates the gateway by a method that the provider supports. It reads the secret file for each request. */
-function clientAuth(file: string | undefined): client.ClientAuth {
-  if (file === undefined) return client.None()
-  const read = secretFile(file)
+function clientAuth({ clientSecretFile }: OidcUpstreamConfig, directory: string): client.ClientAuth {
+  if (clientSecretFile === undefined) return client.None()
+  const read = secretFile(resolve(directory, clientSecretFile))
   return (server, metadata, body, headers) => {
     const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
     const auth = methods.includes('client_secret_basic') ? client.ClientSecretBasic : client.ClientSecretPost
