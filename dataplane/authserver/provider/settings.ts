@@ -30,7 +30,7 @@ export interface OwnResource {
 }
 
 /** The server's settings, derived from its configuration. Times are in seconds. */
-export interface Settings {
+export interface Settings extends Pick<OwnResource, 'toolScopes' | 'judgedBy'> {
   readonly issuer: string
   /** The path of the issuer, without a trailing slash; usually empty. */
   readonly issuerPath: string
@@ -57,14 +57,10 @@ export interface Settings {
    */
   readonly freshGrantS: number
   readonly scopes: readonly string[]
-  /** The scopes that single tools need. */
-  readonly toolScopes: readonly string[]
   /** The scopes that are not OpenID Connect scopes. */
   readonly ownScopes: readonly string[]
   /** The scopes of a request that names none. */
   readonly defaultScope: string
-  /** Name of the provider on whose claims policies decide; undefined: they decide on the token's claims. */
-  readonly judgedBy: string | undefined
   /** The audience of tokens by resource. */
   readonly audiences: ReadonlyMap<string, string>
   /** Returns the configured spelling of a requested resource, and any other text unchanged. */

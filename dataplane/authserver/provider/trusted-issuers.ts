@@ -114,8 +114,8 @@ export class TrustedIssuers {
   }
 
   /**
-   * Verifies a token of this issuer. `expected`: one of its audiences is in `aud`. Rejects with a PublicError `unavailable` if its keys are unavailable, and with an
-   * Error for the log if the token is invalid.
+   * Verifies a token of this issuer. `expected`: one of its audiences is in `aud`. Rejects with a PublicError
+   * `unavailable` if its keys are unavailable, and with an Error for the log if the token is invalid.
    */
   async verify(token: string, issuer: string, expected: Parameters<typeof verifyJwt>[1]): Promise<OutsideToken> {
     const found = this.#issuers.get(issuer)

@@ -29,11 +29,6 @@ interface MemoryStoreOptions {
   readonly purgeMs?: number
 }
 
-interface MemoryStore extends RecordStore {
-  /** The number of records of all kinds. */
-  readonly size: number
-}
-
 /** Users with at most this many bytes of logins count as equal. The one who was away for longest is evicted first. */
 const EVEN_BYTES: Partial<Record<Pool, number>> = { grants: 8 * 1024 }
 const MOST_ENDED = 100_000
@@ -64,7 +59,7 @@ const OF_FREE: Partial<Readonly<Record<Pool, readonly number[]>>> = {
 }
 
 /** Creates a store in the memory of this process: limited in size, and lost at a restart. */
-export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+export function createMemoryStore(options: MemoryStoreOptions = {}): RecordStore & { readonly size: number } {
   const { mostClients = MOST_CLIENTS, now = Date.now } = options
   const { pools, ended, all } = openPools({ ...options, now })
   const findPool = (kind: Kind) => pools[kinds[kind]]
@@ -94,6 +89,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   const remove = (kind: Kind, name: string) => void findPool(kind).delete(formatKey(kind, name))
 
   return {
+    /** The number of records of all kinds. */
     get size() {
       return all.reduce((sum, cache) => sum + cache.size, 0)
     },

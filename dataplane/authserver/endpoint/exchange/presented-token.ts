@@ -8,7 +8,7 @@ import type { TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 
-const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+export const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 const TYPES: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, 'urn:ietf:params:oauth:token-type:jwt'])
 
 /** A verified token that a client presents for an exchange. */

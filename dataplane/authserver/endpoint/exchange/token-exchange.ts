@@ -4,9 +4,8 @@ import { clientMark, exchangeMark, IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../p
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
-import { listSources, loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
+import { ACCESS_TOKEN, listSources, loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
-const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 /** The longest lifetime of a token with which an actor acts for a subject, in seconds. */
 const LONGEST_S = 15 * 60
 
