@@ -199,8 +199,7 @@ const OF_THE_TOKEN: ReadonlySet<string> = new Set([
  * must not serve a token of the same user with other claims. Order does not matter. Empty if there are none.
  */
 function claimsDigest(claims: Readonly<Record<string, unknown>>): string {
-  const { scope, scp } = claims
-  const scopes = [...(statedScopes({ scope, scp }) ?? [])].filter((one) => one !== '').sort()
+  const scopes = [...(statedScopes(claims) ?? [])].filter((one) => one !== '').sort()
   const others = Object.entries(claims).filter(([name]) => !OF_THE_TOKEN.has(name))
   if (scopes.length === 0 && others.length === 0) return ''
   try {

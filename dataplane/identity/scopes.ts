@@ -15,16 +15,11 @@ export const requiredScopes = (configured: readonly string[] = []): readonly str
 export const advertisedScopes = (configured: readonly string[] = []): readonly string[] =>
   configured.filter((scope) => scope !== 'offline_access')
 
-interface ScopeClaims {
-  readonly scope?: unknown
-  readonly scp?: unknown
-}
-
 /**
  * Returns the stated scopes: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a text with
  * blanks or an array. Undefined if it has neither claim.
  */
-export function statedScopes({ scope, scp }: ScopeClaims): ReadonlySet<string> | undefined {
+export function statedScopes({ scope, scp }: Readonly<Record<string, unknown>>): ReadonlySet<string> | undefined {
   if (scope === undefined && scp === undefined) return undefined
   return new Set([...readScopes(scope), ...readScopes(scp)])
 }
