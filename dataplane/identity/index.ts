@@ -41,10 +41,6 @@ interface AuthenticateOptions extends Omit<VerifyOptions, 'realm' | 'scopes'> {
   readonly tokenFolder?: string
 }
 
-async function closeNothing(): Promise<void> {
-  // Without an issuer, there are no connections to close.
-}
-
 /** Creates the function that authenticates requests. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
@@ -52,7 +48,8 @@ export function createAuthenticate(
 ): Verifier {
   if (oidc === undefined) {
     const stepUp = () => new PublicError('insufficient_scope')
-    const nobody = { recheck: () => anonymous, issuers: () => [], stepUp, close: closeNothing }
+    // Without an issuer, there are no connections to close.
+    const nobody = { recheck: () => anonymous, issuers: () => [], stepUp, close: async () => undefined }
     return Object.assign(() => anonymous, nobody)
   }
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))

@@ -103,9 +103,8 @@ export class Issuers {
 
 /** Opens a provider that is in this process, so that nothing is fetched or closed. */
 function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly string[]): OpenProvider {
-  const nothing = async () => {
-    // The name and the keys of a local issuer are known.
-  }
+  // The name and the keys of a local issuer are known.
+  const nothing = async () => undefined
   return {
     provider,
     requiredScopes: scopes,
