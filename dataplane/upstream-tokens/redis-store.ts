@@ -133,11 +133,7 @@ function parseSet(text: string, version: string): StoredTokenSet | undefined {
 }
 
 /** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage can't read them. */
-export interface Sealer {
-  seal(text: string, name: string): string
-  /** Opens a text. Returns undefined if it was changed, stored under another name, or its secret is unknown. */
-  open(sealed: string, name: string): string | undefined
-}
+export type Sealer = ReturnType<typeof createSealer>
 
 interface SealKey {
   readonly id: string
@@ -158,7 +154,7 @@ const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
  * seals, all open; called for each use. `salt` separates the keys of sealers. Throws an Error at use if a secret has
  * less than 32 bytes.
  */
-export function createSealer(secrets: () => readonly string[], salt: string): Sealer {
+export function createSealer(secrets: () => readonly string[], salt: string) {
   let derivedFrom: readonly string[] = []
   let keys: readonly SealKey[] = []
 
@@ -172,7 +168,7 @@ export function createSealer(secrets: () => readonly string[], salt: string): Se
   }
 
   return {
-    seal(text, name) {
+    seal(text: string, name: string): string {
       const [key] = current()
       if (key === undefined) throw new Error('there is no secret to seal upstream tokens with')
       const nonce = randomBytes(NONCE_BYTES)
@@ -180,7 +176,8 @@ export function createSealer(secrets: () => readonly string[], salt: string): Se
       const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
       return `${nonce.toString('base64url')}.${key.id}.${sealed.toString('base64url')}`
     },
-    open(sealed, name) {
+    /** Opens a text. Returns undefined if it was changed, stored under another name, or its secret is unknown. */
+    open(sealed: string, name: string): string | undefined {
       const [nonce = '', id, text = ''] = sealed.split('.', 3)
       const key = current().find((one) => one.id === id)
       const bytes = Buffer.from(text, 'base64url')
