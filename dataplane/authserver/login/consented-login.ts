@@ -19,20 +19,7 @@ import type {
 import { createQuestions } from './questions.ts'
 
 /** A login that begins with the user's consent to the client. */
-export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'> {
-  begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Choose | Failed>
-  /** Continues as `Login` does, but asks for consent again if a different user of this browser gave the consent. */
-  callback(...back: Parameters<Login['callback']>): Promise<LoginStep>
-  /** Handles the answer from the consent page with this token. `onFound` receives the login that it belongs to. */
-  decide(
-    token: string,
-    isAllowed: boolean,
-    browser: Browser | undefined,
-    onFound?: (position: FlowPosition) => void,
-  ): Promise<Respond | Choose | Failed | Refused>
-  /** Revokes a user's consents in all browsers, for one client or, without `clientId`, for all. */
-  forget(subject: string, clientId?: string): Promise<void>
-}
+export type ConsentedLogin = ReturnType<typeof consentedLogin>
 
 interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'loginS'> {
   readonly login: Login
@@ -63,7 +50,7 @@ interface Allowed {
  * Only consents for web sites are remembered: a loopback address or a custom scheme may lead to a different program
  * each time (RFC 8252 section 8.6).
  */
-export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
+export function consentedLogin(options: ConsentedLoginOptions) {
   const { login, requests, store, keyed, pageSealer, loginS, forgetTokens } = options
   const consents = createConsents(store, keyed)
   const questions = createQuestions<AskedRequest>(pageSealer, { page: 'consent page', lifeS: loginS })
@@ -73,11 +60,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     return { kind: 'ask', authorization, token: questions.seal(authorization, browser) }
   }
 
-  async function goOn(
-    authorization: PendingAuthorization,
-    browser: Browser,
-    by?: string,
-  ): Promise<Respond | Choose | Failed> {
+  async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string) {
     const step = await login.begin(authorization, browser)
     if (step.kind === 'failed') return step
     const allowed: Allowed = { authorization, ...(by !== undefined && { by }) }
@@ -106,13 +89,18 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
   }
 
   return {
-    async begin(authorization, browser) {
-      const { isAskedAnew = false } = authorization
-      const isRemembered = !isAskedAnew && isWebSite(authorization.redirectUri)
+    async begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Choose | Failed> {
+      const isRemembered = authorization.isAskedAnew !== true && isWebSite(authorization.redirectUri)
       const by = isRemembered ? await consents.find(browser, askedBy(authorization)) : undefined
       return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
     },
-    async decide(token, isAllowed, browser, onFound) {
+    /** Handles the answer from the consent page with this token. `onFound` receives the login that it belongs to. */
+    async decide(
+      token: string,
+      isAllowed: boolean,
+      browser: Browser | undefined,
+      onFound?: (position: FlowPosition) => void,
+    ): Promise<Respond | Choose | Failed | Refused> {
       const authorization = browser && questions.open(token, browser)
       const uid = authorization && (await requests().open(authorization.request))
       if (browser === undefined || authorization === undefined || uid === undefined) return { kind: 'refused' }
@@ -121,14 +109,15 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid, error: 'access_denied' }
       return goOn({ ...authorization, uid }, browser)
     },
-    async callback(parameters, browser, ...rest) {
+    /** Continues as `Login` does, but asks for consent again if a different user of this browser gave the consent. */
+    async callback(...[parameters, browser, ...rest]: Parameters<Login['callback']>): Promise<LoginStep> {
       const step = await login.callback(parameters, browser, ...rest)
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
-    forget: (subject, clientId) => consents.forgetUser(subject, clientId),
-    pass: (flow, browser) => login.pass(flow, browser),
-    choose: (...answer) => login.choose(...answer),
+    forget: consents.forgetUser,
+    pass: (...flow: Parameters<Login['pass']>) => login.pass(...flow),
+    choose: (...answer: Parameters<Login['choose']>) => login.choose(...answer),
     close: () => login.close(),
   }
 }
