@@ -290,17 +290,11 @@ const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS + PROOF_MA
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
 
-interface MemoryParts {
-  readonly records: Readonly<Record<Pool, number>>
-  /** The limit of provider tokens. */
-  readonly tokens: number
-}
-
 /**
  * Returns the byte limits of everything that an authorization server keeps in memory: a quarter of what an idle gateway
  * leaves of `memoryBytes`. The rest is for requests and the catalogs of backends.
  */
-export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
+export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY) {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)
   const pending = Math.max((inAll / MOST_IN_ALL) * MOST_PENDING, LEAST_PENDING)
   const scale = (inAll - MARKS - CLIENT_MARKS - PROOF_MARKS - CLIENT_KEYS - pending) / MOST_SCALED
@@ -315,7 +309,8 @@ export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts
       clientMarks: CLIENT_MARKS,
       proofMarks: PROOF_MARKS,
       clientKeys: CLIENT_KEYS,
-    },
+    } satisfies Record<Pool, number>,
+    /** The limit of provider tokens. */
     tokens: Math.floor(tokens * scale),
   }
 }
