@@ -54,11 +54,6 @@ const BEARER = 'Bearer '
 
 const TOKEN = /^[\x21-\x7e]+$/
 
-interface Picked {
-  readonly token: string | undefined
-  readonly expiresAt: number | undefined
-}
-
 /** Tells whether somebody of this subject logs in here: the subjects of clients and of other issuers have a `#`. */
 const isPerson = (subject: string): boolean => !subject.includes('#')
 
@@ -110,7 +105,7 @@ export function storedUpstreamTokens(
   async function usable(
     caller: TokenHolder,
     provider: string,
-    pick: (set: StoredTokenSet) => Picked,
+    pick: (set: StoredTokenSet) => Partial<UpstreamToken>,
     refused?: string,
   ) {
     const [place, set] = await stored(caller, provider)

@@ -27,12 +27,6 @@ interface ProvenRequest {
   readonly jkt?: string | undefined
 }
 
-interface ProofRules {
-  readonly keys: ProofKeys
-  /** The largest difference between `iat` and the clock, in seconds. */
-  readonly maxAgeS: number
-}
-
 export interface Proof {
   readonly jkt: string
   readonly jti: string
@@ -42,12 +36,12 @@ export interface Proof {
 
 /**
  * Checks a proof, the value of the header `DPoP` (RFC 9449 section 4.3), the signature last. Throws a ProofError.
- * `nowS`: seconds since 1970.
+ * `maxAgeS`: the largest difference between `iat` and the clock, in seconds. `nowS`: seconds since 1970.
  */
 export function checkProof(
   value: string | string[] | undefined,
   request: ProvenRequest,
-  { keys, maxAgeS }: ProofRules,
+  { keys, maxAgeS }: { readonly keys: ProofKeys; readonly maxAgeS: number },
   nowS: number = Date.now() / 1000,
 ): Proof {
   if (value === undefined) throw invalidProof('A proof is required in the header DPoP.')
