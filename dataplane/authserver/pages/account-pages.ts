@@ -28,7 +28,7 @@ export interface LinkedClient {
   readonly scopes: readonly string[]
   /** The time of the consent, in milliseconds since 1970. */
   readonly since: number
-  /** The time when the grant expires if it is not used. */
+  /** The time when the grant expires if it is not used, in milliseconds since 1970. */
   readonly endsAt: number
   readonly providers: readonly LinkedAccount[]
 }
@@ -39,7 +39,7 @@ interface LinkedAccount {
   readonly id: string
   readonly host: string
   readonly isLinked: boolean
-  /** The time when the provider gave the tokens; undefined if unknown. */
+  /** The time when the provider gave the tokens, in milliseconds since 1970; undefined if unknown. */
   readonly since?: number
 }
 

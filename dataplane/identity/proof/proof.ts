@@ -99,12 +99,16 @@ const isBegun = (nbf: unknown, latestS: number): boolean =>
   nbf === undefined || (typeof nbf === 'number' && nbf <= latestS)
 
 /** Compares `htu` with a URL, without query and fragment and after normalization (RFC 9449 section 4.3, item 9). */
-const isSameTarget = (htu: string, url: string): boolean =>
-  htu === url || (URL.canParse(htu) && proofTarget(htu) === url)
+function isSameTarget(htu: string, url: string): boolean {
+  if (htu === url) return true
+  const target = URL.parse(htu)
+  return target !== null && formatTarget(target) === url
+}
 
 /** Returns a URL as `checkProof` compares it: normalized, without query and fragment. */
-export function proofTarget(url: string): string {
-  const target = new URL(url)
+export const proofTarget = (url: string): string => formatTarget(new URL(url))
+
+function formatTarget(target: URL): string {
   target.search = ''
   target.hash = ''
   return target.href
