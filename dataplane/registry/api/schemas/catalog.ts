@@ -1,18 +1,12 @@
 /** Parameters and answers of the consumer API (MCP registry API v0.1). */
 import Type, { type TSchema, type TSchemaOptions } from 'typebox'
-import { SERVER_NAME_PATTERN } from './documents.ts'
+import { serverName } from './documents.ts'
 
 const text = Type.String()
 const time = Type.String({ format: 'date-time' })
 
 export const registryParameter = Type.String({ description: 'Name of the registry.', minLength: 1, maxLength: 63 })
-export const entryParameter = Type.String({
-  description: '`namespace/name`, its slash as `%2F`.',
-  pattern: SERVER_NAME_PATTERN,
-  minLength: 3,
-  maxLength: 200,
-  examples: ['com.example/weather'],
-})
+export const entryParameter = serverName('`namespace/name`, its slash as `%2F`.')
 /** Any character but a control character. */
 const PRINTED = '[^\\u0000-\\u001f\\u007f-\\u009f]'
 export const versionParameter = Type.String({

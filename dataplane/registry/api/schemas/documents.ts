@@ -1,4 +1,4 @@
-import Type, { type TSchema } from 'typebox'
+import Type, { type TSchema, type TSchemaOptions } from 'typebox'
 
 /**
  * The schemas that a server document may name. All are checked by the rules of the newest. Before 2025-09-16 fields had
@@ -21,16 +21,22 @@ const freeObject = (description: string) => Type.Unsafe<object>({ type: 'object'
 /** A version is not `latest`, and no range such as `^1.2`, `>=1`, `1.x` or `1 || 2`. */
 const VERSION = '^(?!latest$)(?![\\^~<>=])(?!.*\\|\\|)(?!.*\\s)(?!(.*\\.)?[xX*](\\.|$))[!-~\\u00a1-\\uffff]+$'
 const NO_RANGE = 'must be one version without spaces: neither `latest` nor a range'
-const version = Type.String({
-  description: 'A version, best a semantic one; neither `latest` nor a range.',
-  pattern: VERSION,
-  says: NO_RANGE,
-  minLength: 1,
-  maxLength: 255,
-  examples: ['1.0.0'],
-})
+const oneVersion = (description: string, more: TSchemaOptions = {}) =>
+  Type.String({ description, pattern: VERSION, says: NO_RANGE, minLength: 1, maxLength: 255, ...more })
+const version = oneVersion('A version, best a semantic one; neither `latest` nor a range.', { examples: ['1.0.0'] })
 
-export const SERVER_NAME_PATTERN = '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$'
+export const serverName = (description: string) =>
+  Type.String({
+    description,
+    pattern: '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$',
+    minLength: 3,
+    maxLength: 200,
+    examples: ['com.example/weather'],
+  })
+
+/** An object of one of several shapes, which the member `key` tells apart. */
+const oneOf = (key: string, shapes: readonly object[]) =>
+  Type.Unsafe<object>({ type: 'object', required: [key], discriminator: { propertyName: key }, oneOf: shapes })
 
 const input = {
   description: Type.String({ maxLength: 4096, ...noNul }),
@@ -46,35 +52,30 @@ const variables = Type.Unsafe<object>({ type: 'object', additionalProperties: Ty
 const inputs = optional({ ...input, variables })
 const keyed = Type.Object({ name: text('Name of the header or variable.', 255), ...inputs })
 
-const argument = Type.Unsafe<object>({
-  type: 'object',
-  required: ['type'],
-  discriminator: { propertyName: 'type' },
-  oneOf: [
-    {
-      type: 'object',
-      description: 'A positional argument: `value`, or a hint of its meaning.',
-      properties: {
-        type: { const: 'positional' },
-        valueHint: text('The meaning of the value.', 255),
-        isRepeated: flag('It may be repeated.'),
-        ...inputs,
-      },
-      anyOf: [{ required: ['value'] }, { required: ['valueHint'] }],
+const argument = oneOf('type', [
+  {
+    type: 'object',
+    description: 'A positional argument: `value`, or a hint of its meaning.',
+    properties: {
+      type: { const: 'positional' },
+      valueHint: text('The meaning of the value.', 255),
+      isRepeated: flag('It may be repeated.'),
+      ...inputs,
     },
-    {
-      type: 'object',
-      description: 'By name: `--flag`.',
-      required: ['name'],
-      properties: {
-        type: { const: 'named' },
-        name: text('The flag, with its dashes.', 255),
-        isRepeated: flag('It may be repeated.'),
-        ...inputs,
-      },
+    anyOf: [{ required: ['value'] }, { required: ['valueHint'] }],
+  },
+  {
+    type: 'object',
+    description: 'By name: `--flag`.',
+    required: ['name'],
+    properties: {
+      type: { const: 'named' },
+      name: text('The flag, with its dashes.', 255),
+      isRepeated: flag('It may be repeated.'),
+      ...inputs,
     },
-  ],
-})
+  },
+])
 
 const headers = list(keyed, 'Headers that the client sends.')
 /** An http or https URL; it may begin with a variable instead. */
@@ -83,42 +84,22 @@ const endpoint = Type.String({
   maxLength: 2048,
   examples: ['https://example.com/mcp'],
 })
-const remote = (type: string, more: object = {}) => ({
+const remoteShapes = ['streamable-http', 'sse'].map((type) => ({
   type: 'object',
   required: ['url'],
-  properties: { type: { const: type }, url: endpoint, headers, ...more },
-})
+  properties: { type: { const: type }, url: endpoint, headers, variables },
+}))
 
-const transport = Type.Unsafe<object>({
-  type: 'object',
-  required: ['type'],
-  discriminator: { propertyName: 'type' },
-  oneOf: [
-    { type: 'object', properties: { type: { const: 'stdio' } } },
-    remote('streamable-http', { variables }),
-    remote('sse', { variables }),
-  ],
-})
+const transport = oneOf('type', [{ type: 'object', properties: { type: { const: 'stdio' } } }, ...remoteShapes])
 
-const remotes = Type.Unsafe<object>({
-  type: 'object',
-  required: ['type'],
-  discriminator: { propertyName: 'type' },
-  oneOf: [remote('streamable-http', { variables }), remote('sse', { variables })],
-})
+const remotes = oneOf('type', remoteShapes)
 
 const serverPackage = Type.Object({
   registryType: text('npm, pypi, oci, nuget, mcpb, cargo or another.', 64),
   identifier: text('Name of the package there, or its URL.', 2048),
   transport,
   ...optional({
-    version: Type.String({
-      description: 'One version, no range.',
-      pattern: VERSION,
-      says: NO_RANGE,
-      minLength: 1,
-      maxLength: 255,
-    }),
+    version: oneVersion('One version, no range.'),
     registryBaseUrl: Type.String({ format: 'uri', maxLength: 2048 }),
     fileSha256: Type.String({ pattern: '^[a-f0-9]{64}$' }),
     runtimeHint: text('The program that runs it: npx, uvx, docker.', 64),
@@ -141,13 +122,7 @@ const icons = list(
 
 export const serverJson = Type.Object(
   {
-    name: Type.String({
-      description: '`namespace/name`.',
-      pattern: SERVER_NAME_PATTERN,
-      minLength: 3,
-      maxLength: 200,
-      examples: ['com.example/weather'],
-    }),
+    name: serverName('`namespace/name`.'),
     description: text('The purpose of the server.', 100),
     version,
     ...optional({
@@ -173,34 +148,29 @@ export const serverJson = Type.Object(
 
 /** The files of a skill: an image, or a folder of a git repository. */
 const skillPackages = Type.Array(
-  Type.Unsafe<object>({
-    type: 'object',
-    required: ['registryType'],
-    discriminator: { propertyName: 'registryType' },
-    oneOf: [
-      {
-        type: 'object',
-        required: ['identifier'],
-        properties: {
-          registryType: { const: 'oci' },
-          identifier: text('The image.', 2048),
-          digest: text('Its digest.', 255),
-          mediaType: text('Its media type.', 255),
-        },
+  oneOf('registryType', [
+    {
+      type: 'object',
+      required: ['identifier'],
+      properties: {
+        registryType: { const: 'oci' },
+        identifier: text('The image.', 2048),
+        digest: text('Its digest.', 255),
+        mediaType: text('Its media type.', 255),
       },
-      {
-        type: 'object',
-        required: ['url'],
-        properties: {
-          registryType: { const: 'git' },
-          url: text('URL of the repository.', 2048),
-          ref: text('Branch or tag.', 255),
-          commit: text('Commit.', 64),
-          subfolder: text('Its folder in the repository.', 1024),
-        },
+    },
+    {
+      type: 'object',
+      required: ['url'],
+      properties: {
+        registryType: { const: 'git' },
+        url: text('URL of the repository.', 2048),
+        ref: text('Branch or tag.', 255),
+        commit: text('Commit.', 64),
+        subfolder: text('Its folder in the repository.', 1024),
       },
-    ],
-  }),
+    },
+  ]),
   { maxItems: 64 },
 )
 
@@ -229,8 +199,8 @@ export const skillJson = Type.Object(
     ),
     icons: Type.Optional(icons),
     packages: Type.Optional(skillPackages),
-    metadata: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'Further metadata.' })),
-    _meta: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'Extensions, by reverse DNS name.' })),
+    metadata: Type.Optional(freeObject('Further metadata.')),
+    _meta: Type.Optional(freeObject('Extensions, by reverse DNS name.')),
   },
   { description: 'A skill.' },
 )
