@@ -15,8 +15,13 @@ export interface IncomingVersion extends UpstreamMeta {
 
 export type EntryType = 'server' | 'skill'
 
+/** Returns the values of an object's members; none for other values. */
+export const listMembers = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])
+
+/** The block of `_meta` for publishers. */
+export const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 /** The registry's own block beside a server document (MCP registry API v0.1). */
-const OFFICIAL = 'io.modelcontextprotocol.registry/official'
+export const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
 export type Status = 'active' | 'deprecated' | 'deleted'
 
@@ -28,15 +33,6 @@ interface UpstreamMeta {
   readonly publishedAt: string | null
   /** The JSON text of the other blocks, passed on unchanged; null if there are none. */
   readonly others: string | null
-}
-
-interface OfficialMeta {
-  readonly status: Status
-  readonly statusMessage: string | null
-  readonly statusChangedAt: string
-  readonly publishedAt: string
-  readonly updatedAt: string
-  readonly isLatest: boolean
 }
 
 const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Status[]
@@ -62,15 +58,6 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
 export function upstreamTime(meta: unknown): string | undefined {
   const official = isObject(meta) ? meta[OFFICIAL] : undefined
   return isObject(official) ? (readTime(official['updatedAt']) ?? undefined) : undefined
-}
-
-/** Writes the `_meta` beside a document as JSON text. It always has the official block: VS Code fails without it. */
-export function writeMeta(official: OfficialMeta, others: string | null): string {
-  const { status, statusMessage, statusChangedAt, publishedAt, updatedAt, isLatest } = official
-  const times = `"statusChangedAt":"${statusChangedAt}","publishedAt":"${publishedAt}","updatedAt":"${updatedAt}"`
-  const message = statusMessage === null ? '' : `,"statusMessage":${JSON.stringify(statusMessage)}`
-  const block = `{"status":"${status}",${times},"isLatest":${isLatest}${message}}`
-  return `{"${OFFICIAL}":${block}${others === null ? '}' : `,${others.slice(1)}`}`
 }
 
 function readTime(value: unknown): string | null {

@@ -2,10 +2,10 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Reservation, type Share } from '../../../server/budget.ts'
 import { encodeCursor } from '../../catalog/cursor.ts'
-import { type EntryType, writeMeta } from '../../catalog/entry.ts'
+import { type EntryType, OFFICIAL } from '../../catalog/entry.ts'
 import type { VersionRow } from '../../store/database/version-columns.ts'
 import type { Reader } from '../../store/read/read.ts'
-import type { ReserveMemory } from '../../store/read/version-page.ts'
+import type { ReserveMemory, VersionPage } from '../../store/read/version-page.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import type { OpenRegistry } from '../request/open-registry.ts'
 import type { CatalogQuery } from '../request/query.ts'
@@ -38,6 +38,7 @@ interface BodyRequest {
   readonly share: Share
 }
 
+/** Compresses in zlib's thread pool, so that other requests are served meanwhile. */
 const compress = promisify(gzip)
 /** For a page of 96 kB level 4 takes 0.65 ms and gives 11.4 kB; level 6 1.4 ms and 10.6, level 1 0.26 ms and 14.1. */
 const GZIP_LEVEL = 4
@@ -66,7 +67,11 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
     const plain = known ?? (await read(query, open, share))
     if (!gzip || plain === undefined || plain.bytes.length < SMALLEST_COMPRESSED) return plain
     const { bytes, revision } = plain
-    return { bytes: await memory.holdDuring(share, bytes.length, () => compressBody(bytes)), gzip, revision }
+    return {
+      bytes: await memory.holdDuring(share, bytes.length, () => compress(bytes, { level: GZIP_LEVEL })),
+      gzip,
+      revision,
+    }
   }
 
   async function makeAndKeep(key: string, request: BodyRequest) {
@@ -103,11 +108,6 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
 
 function buildKey(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: boolean): string {
   return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(query)}`
-}
-
-/** Compresses in zlib's thread pool, so that other requests are served meanwhile. */
-function compressBody(bytes: Buffer): Promise<Buffer> {
-  return compress(bytes, { level: GZIP_LEVEL })
 }
 
 /** Tells whether an `Accept-Encoding` allows gzip (RFC 9110 section 12.5.3). */
@@ -208,45 +208,37 @@ async function readCatalog(
   switch (question.kind) {
     case 'list': {
       const { query } = question
-      const { rows, more } = await reader.list({ ...query, visible }, hold)
-      return buildPlainBody(
-        buildListParts(query.type, rows, more ? encodeEnd(rows, query.digest) : undefined),
-        rows[0]?.revision,
-      )
+      return buildPageBody(query, await reader.list({ ...query, visible }, hold))
     }
     case 'versions': {
       const { query } = question
-      const { rows, more } = await reader.versions({ ...query, visible }, hold)
+      const page = await reader.versions({ ...query, visible }, hold)
       // A page after the last version may be empty. Without a cursor, no version means no entry that the caller sees.
-      if (rows.length === 0 && query.after === undefined) return undefined
-      return buildPlainBody(
-        buildListParts(query.type, rows, more ? encodeEnd(rows, query.digest) : undefined),
-        rows[0]?.revision,
-      )
+      return page.rows.length === 0 && query.after === undefined ? undefined : buildPageBody(query, page)
     }
     case 'version': {
       const { query } = question
       const row = await reader.version({ ...query, visible }, hold)
-      return row && buildPlainBody(buildVersionParts(query.type, row), row.revision)
+      // The JSON text of `{server, _meta}` (or `skill`), with the document as stored.
+      return row && buildPlainBody([`{"${query.type}":`, row.document, formatEnd(row)], row.revision)
     }
   }
 }
 
-function encodeEnd(rows: readonly VersionRow[], digest: string): string {
-  return encodeCursor(rows.at(-1) as VersionRow, digest)
+function buildPageBody(
+  { type, digest }: { readonly type: EntryType; readonly digest: string },
+  { rows, more }: VersionPage,
+): ResponseBody {
+  const last = more ? rows.at(-1) : undefined
+  return buildPlainBody(buildListParts(type, rows, last && encodeCursor(last, digest)), rows[0]?.revision)
 }
 
 function buildPlainBody(parts: readonly string[], revision: string | undefined): ResponseBody {
   return { bytes: encodeParts(parts), gzip: false, revision }
 }
 
-/** Returns the JSON text of `{server, _meta}` (or `skill`) in parts, with the document as stored. */
-function buildVersionParts(type: EntryType, row: VersionRow): string[] {
-  return [`{"${type}":`, row.document, formatEnd(row)]
-}
-
 /** Returns the JSON text of `{servers, metadata}` (or `skills`) in parts. */
-function buildListParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
+function buildListParts(type: EntryType, rows: readonly VersionRow[], nextCursor: string | undefined): string[] {
   const metadata = JSON.stringify({ count: rows.length, nextCursor })
   const parts: string[] = []
   // The text between two documents is one part, which keeps the parts few.
@@ -259,20 +251,16 @@ function buildListParts(type: EntryType, rows: readonly VersionRow[], nextCursor
   return parts
 }
 
-/** Returns the text that follows a document. */
+/**
+ * Returns the text that follows a document: its `_meta`, which always has the official block, since VS Code fails
+ * without it.
+ */
 function formatEnd(row: VersionRow): string {
-  const meta = writeMeta(
-    {
-      status: row.status,
-      statusMessage: row.status_message,
-      statusChangedAt: row.status_changed_at,
-      publishedAt: row.published_at,
-      updatedAt: row.updated_at,
-      isLatest: row.is_latest === 1,
-    },
-    row.other_meta,
-  )
-  return `,"_meta":${meta}}`
+  const { status, status_message, status_changed_at, published_at, updated_at, is_latest, other_meta } = row
+  const times = `"statusChangedAt":"${status_changed_at}","publishedAt":"${published_at}","updatedAt":"${updated_at}"`
+  const message = status_message === null ? '' : `,"statusMessage":${JSON.stringify(status_message)}`
+  const official = `{"status":"${status}",${times},"isLatest":${is_latest === 1}${message}}`
+  return `,"_meta":{"${OFFICIAL}":${official}${other_meta === null ? '}' : `,${other_meta.slice(1)}`}}`
 }
 
 /**

@@ -14,14 +14,14 @@ import {
   findAllowedOrigin,
 } from '../../settings/hosts-and-origins.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
-import { openRegistry, readOpen } from '../request/open-registry.ts'
+import { type OpenRegistry, openRegistry, readOpen } from '../request/open-registry.ts'
 import type { Api } from '../request/operation.ts'
 import { type CatalogPath, parseCatalogPath, parseCatalogQuery, splitTarget } from '../request/query.ts'
 import { auditAnswer, auditRefusal, buildFailure, buildOrigin } from '../request/record-request.ts'
 import { acceptsGzip, createCatalogBodies, type ResponseBody } from './bodies.ts'
 import { catalogIds, catalogPaths } from './operations.ts'
 
-interface CatalogReadsOptions {
+export interface CatalogReadsOptions {
   readonly api: Pick<Api, 'reader' | 'findVisibility' | 'identity'>
   readonly memory: CallerMemory
   away(): string | undefined
@@ -169,10 +169,7 @@ interface Exchange {
 }
 
 /** The state that a response shows: the registry's revision, and the tag of what the caller sees. */
-interface Revision {
-  readonly revision: string
-  readonly tag: string
-}
+type Revision = Pick<OpenRegistry, 'revision' | 'tag'>
 
 function openExchange(incoming: IncomingMessage, outgoing: ServerResponse, origins: readonly string[]): Exchange {
   const { headers } = incoming
@@ -229,14 +226,11 @@ function buildRevisionFields(exchange: Exchange, revision: Revision, { mode }: A
   const everybody = mode === 'anonymous'
   const byOrigin = exchange.origin === '*' ? '' : 'Origin, '
   const fields = buildCommonFields(exchange)
-  fields.push('etag', formatEtag(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
+  // The ETag is weak, since the same response may come compressed or not.
+  const etag = `W/${formatOpaqueTag(revision)}`
+  fields.push('etag', etag, 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
   fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
   return fields
-}
-
-/** Formats an ETag. It is weak, since the same response may come compressed or not. */
-function formatEtag(revision: Revision): string {
-  return `W/${formatOpaqueTag(revision)}`
 }
 
 /** Tells whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
