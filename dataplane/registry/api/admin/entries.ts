@@ -92,8 +92,7 @@ export function entryOperations(api: Api): readonly Operation[] {
 }
 
 function createEntryApi(api: Api) {
-  const largest = () => api.limits().bodyBytes
-  return { ...api, readClaims: bodyReader(claimsBody, largest), readStatus: bodyReader(statusBody, largest) }
+  return { ...api, readClaims: bodyReader(claimsBody, api), readStatus: bodyReader(statusBody, api) }
 }
 
 async function getClaims(api: EntryApi, c: Context<RegistryEnv>): Promise<Response> {

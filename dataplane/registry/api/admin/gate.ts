@@ -6,6 +6,7 @@ import { type Actor, hasRole } from '../../authz/access.ts'
 import { decodeGateCursor, encodeGateCursor, type GatePosition } from '../../catalog/cursor.ts'
 import type { RegistryRecord } from '../../store/database/records.ts'
 import type { GatePage } from '../../store/read/gate-page.ts'
+import { answerText } from '../request/caller-memory.ts'
 import type { Api, Operation, RegistryEnv } from '../request/operation.ts'
 import { QueryFindings } from '../request/query.ts'
 import { cursor, gateAnswer, gateWait, registryName } from '../schemas/admin.ts'
@@ -164,8 +165,5 @@ function answerPage(c: Context<RegistryEnv>, state: GateState, { rows, end }: Ga
     ...(actor.mode === 'full' && actor.unlabelled === 'deny' && { unlabelled: 'deny' }),
     ...(end !== undefined && { nextCursor: encodeGateCursor(end, registry.name) }),
   })
-  const text = `${head.slice(0, -1)},"servers":[${rows.join()}]}`
-  const { held } = c.var
-  held.demand(held.bytes + Buffer.byteLength(text))
-  return c.body(text, 200, { ...buildHeaders(state), 'content-type': 'application/json' })
+  return answerText(c, `${head.slice(0, -1)},"servers":[${rows.join()}]}`, buildHeaders(state))
 }

@@ -1,14 +1,17 @@
+import type { Static } from 'typebox'
 import { ROLES } from '../../../config/registry.ts'
 import { type ClaimsMap, holds, isEmpty } from '../../../identity/claims.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { type Actor, mayReach, maySee } from '../../authz/access.ts'
 import { isServerName } from '../../catalog/entry.ts'
+import type { NamedEntry, RegistryRecord } from '../../store/database/records.ts'
 import { bodyReader } from '../request/body.ts'
 import type { Api, Operation } from '../request/operation.ts'
 import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 
-export function explainOperation({ reader, identity, limits }: Api): Operation {
-  const read = bodyReader(explainBody, () => limits().bodyBytes)
+export function explainOperation(api: Api): Operation {
+  const { reader, identity } = api
+  const read = bodyReader(explainBody, api)
 
   function chooseSubject(actor: Actor, claims: Readonly<Record<string, unknown>> | undefined): Actor {
     if (claims === undefined) return actor
@@ -56,22 +59,13 @@ export function meOperation({ identity }: Api): Operation {
   }
 }
 
-interface Check {
-  readonly check: 'registry' | 'entry' | 'precedence'
-  readonly subject: string
-  readonly allowed: boolean
-  readonly reason: string
-}
-
-interface Explanation {
-  readonly visible: boolean
-  readonly checks: readonly Check[]
-}
+type Explanation = Static<typeof explainAnswer>
+type Check = Explanation['checks'][number]
 
 interface Explained {
-  readonly registry: { readonly name: string; readonly claims: ClaimsMap }
+  readonly registry: RegistryRecord
   /** The entries of this name, in the order of the registry's sources. */
-  readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]
+  readonly entries: readonly NamedEntry[]
   /** True if the answer may name entries and claims that the actor can't see. */
   readonly showsHidden: boolean
 }
@@ -98,17 +92,10 @@ function explain(actor: Actor, { registry, entries, showsHidden }: Explained): E
     }),
   )
   const winner = seen.find(({ allowed }) => allowed)
-  if (winner === undefined)
-    return {
-      visible: false,
-      checks: [
-        gate,
-        ...checks,
-        ...(checks.length > 0
-          ? []
-          : [{ check: 'entry', subject: registry.name, allowed: false, reason: NOT_THERE } as const]),
-      ],
-    }
+  if (winner === undefined) {
+    if (checks.length === 0) checks.push({ check: 'entry', subject: registry.name, allowed: false, reason: NOT_THERE })
+    return { visible: false, checks: [gate, ...checks] }
+  }
   const precedence: Check = {
     check: 'precedence',
     subject: winner.source,

@@ -1,3 +1,4 @@
+import type { Static } from 'typebox'
 import { type ClaimsMap, isEmpty } from '../../../identity/claims.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { type Actor, mayPublishWith, mayReach, publishFault } from '../../authz/access.ts'
@@ -9,10 +10,7 @@ import { bodyReader, invalid } from '../request/body.ts'
 import { type Api, now, type Operation, type OperationDescription } from '../request/operation.ts'
 import { publishAnswer, publishBody } from '../schemas/admin.ts'
 
-interface Documents {
-  readonly server?: object
-  readonly skill?: object
-}
+type Documents = Pick<Static<typeof publishBody>, 'server' | 'skill'>
 
 const description = {
   id: 'publish',
@@ -41,7 +39,7 @@ const description = {
 
 /** Builds the operation that publishes a version of a server or skill to a managed source. */
 export function publishOperation(api: Api): Operation {
-  const read = bodyReader(publishBody, () => api.limits().bodyBytes, checkExactlyOne)
+  const read = bodyReader(publishBody, api, checkExactlyOne)
 
   return {
     ...description,
@@ -142,9 +140,7 @@ function buildRefusal(outcome: Exclude<PublishOutcome, 'created' | 'unchanged'>)
     case 'no_source':
       return new PublicError('not_found')
     case 'source_full':
-      return new PublicError('conflict', {
-        message: 'The source is full (limits.managedBytes).',
-      })
+      return new PublicError('conflict', { message: 'The source is full (limits.managedBytes).' })
     case 'source_changed':
       return new PublicError('conflict', { message: 'The source was changed meanwhile.' })
     default:

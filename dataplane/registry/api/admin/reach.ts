@@ -24,6 +24,10 @@ export function requireChangeable<T extends Guarded>(actor: Actor, found: T | un
   return thing
 }
 
+/** Finds a thing that a PUT may change; undefined if it does not exist yet. */
+export const findChangeable = <T extends Guarded>(actor: Actor, found: T | undefined): T | undefined =>
+  found && requireChangeable(actor, found)
+
 /** Refuses claims that the actor does not hold. Removing all claims is allowed to everybody who may change them. */
 export function checkGrant(actor: Actor, claims: ClaimsMap): void {
   if (!mayManage(actor, claims)) throw new PublicError('claims_not_subset')

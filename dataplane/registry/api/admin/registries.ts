@@ -8,7 +8,7 @@ import { bodyReader, invalid } from '../request/body.ts'
 import { answerJson } from '../request/caller-memory.ts'
 import { type Api, now, type Operation, type OperationDescription, type RegistryEnv } from '../request/operation.ts'
 import { newRegistryBody, registriesAnswer, registryAnswer, registryBody, registryName } from '../schemas/admin.ts'
-import { checkGrant, checkName, readParam, requireChangeable, requireReach } from './reach.ts'
+import { checkGrant, checkName, findChangeable, readParam, requireChangeable, requireReach } from './reach.ts'
 
 const common = { tag: 'registries', role: 'manageRegistries' } as const
 const onOne = { ...common, path: '/v1/registries/{registry}', parameters: { registry: registryName } } as const
@@ -77,14 +77,12 @@ export function registryOperations(api: Api): readonly Operation[] {
 }
 
 function createRegistryApi(api: Api) {
-  const { limits } = api
-  const largest = () => limits().bodyBytes
   const repeatedSources = ({ sources }: { sources: readonly string[] }) =>
     duplicates(sources, (name) => name, '/sources')
   return {
     ...api,
-    readNewRegistry: bodyReader(newRegistryBody, largest, repeatedSources),
-    readRegistry: bodyReader(registryBody, largest, repeatedSources),
+    readNewRegistry: bodyReader(newRegistryBody, api, repeatedSources),
+    readRegistry: bodyReader(registryBody, api, repeatedSources),
   }
 }
 
@@ -111,14 +109,14 @@ async function getRegistry({ reader }: RegistryApi, c: Context<RegistryEnv>): Pr
 }
 
 async function putRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<Response> {
-  const { writer, readRegistry } = api
+  const { reader, writer, readRegistry } = api
   const { actor } = c.var
   const name = readParam(c, 'registry')
   // This comes before the body, so that its findings tell callers without rights nothing. Reading takes time, so it is
   // repeated.
-  await findChangeable(api, actor, name)
+  findChangeable(actor, await reader.registry(name))
   const { name: nameInBody = name, sources, claims = {} } = (await readRegistry(c)).value
-  const existing = await findChangeable(api, actor, name)
+  const existing = findChangeable(actor, await reader.registry(name))
   checkName(name, nameInBody)
   checkGrant(actor, claims)
   const expectSources = await claimsOfSources(api, actor, sources)
@@ -143,15 +141,6 @@ async function readAnswer({ reader }: RegistryApi, name: string): Promise<object
   const registry = await reader.registry(name)
   if (registry === undefined) throw new PublicError('not_found')
   return buildAnswer(registry)
-}
-
-async function findChangeable(
-  { reader }: RegistryApi,
-  actor: Actor,
-  name: string,
-): Promise<RegistryRecord | undefined> {
-  const existing = await reader.registry(name)
-  return existing && requireChangeable(actor, existing)
 }
 
 /** Returns the claims of the named sources, in order. A source that the caller may not know of counts as absent. */

@@ -21,7 +21,7 @@ import {
   syncState,
   wait,
 } from '../schemas/admin.ts'
-import { checkGrant, checkName, readParam, requireChangeable, requireReach } from './reach.ts'
+import { checkGrant, checkName, findChangeable, readParam, requireChangeable, requireReach } from './reach.ts'
 
 const common = { tag: 'sources', role: 'manageSources' } as const
 const onOne = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } } as const
@@ -106,12 +106,11 @@ export function sourceOperations(api: Api): readonly Operation[] {
 }
 
 function createSourceApi(api: Api) {
-  const { limits } = api
-  const largest = () => limits().bodyBytes
+  const findFaults = (body: SourceBody) => findSourceFaults(body, api.limits().privateSources)
   return {
     ...api,
-    readNewSource: bodyReader(newSourceBody, largest, (body) => findSourceFaults(body, limits().privateSources)),
-    readSource: bodyReader(sourceBody, largest, (body) => findSourceFaults(body, limits().privateSources)),
+    readNewSource: bodyReader(newSourceBody, api, findFaults),
+    readSource: bodyReader(sourceBody, api, findFaults),
   }
 }
 
@@ -138,13 +137,13 @@ async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>):
 }
 
 async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
-  const { writer, syncs, readSource } = api
+  const { reader, writer, syncs, readSource } = api
   const name = readParam(c, 'source')
   // This comes before the body, so that its findings tell callers without rights nothing. Reading takes time, so it is
   // repeated.
-  await findChangeable(api, c, name)
+  findChangeable(c.var.actor, await reader.source(name))
   const { name: nameInBody = name, claims = {}, ...config } = (await readSource(c)).value
-  const existing = await findChangeable(api, c, name)
+  const existing = findChangeable(c.var.actor, await reader.source(name))
   checkName(name, nameInBody)
   checkGrant(c.var.actor, claims)
   if (existing !== undefined) checkSameKind(existing, config)
@@ -184,15 +183,6 @@ async function readDetail({ reader, syncs }: SourceApi, name: string): Promise<o
   const source = await reader.source(name)
   if (source === undefined) throw new PublicError('not_found')
   return buildDetailAnswer(source, syncs.findState(name))
-}
-
-async function findChangeable(
-  { reader }: SourceApi,
-  c: Context<RegistryEnv>,
-  name: string,
-): Promise<SourceRecord | undefined> {
-  const existing = await reader.source(name)
-  return existing && requireChangeable(c.var.actor, existing)
 }
 
 function checkSameKind(existing: SourceRecord, config: SourceSettings): void {

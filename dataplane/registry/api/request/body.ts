@@ -1,12 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import type { Context } from 'hono'
 import type { Static, TSchema } from 'typebox'
+import { at, countValues } from '../../../../crds/settings/json.ts'
 import { compile } from '../../../config/schema-violations.ts'
 import { readBody, refuseCompressed } from '../../../server/body.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
 import { BODY_COPIES } from './caller-memory.ts'
-import type { RegistryEnv } from './operation.ts'
+import type { Api, RegistryEnv } from './operation.ts'
 
 const DEEPEST = 64
 const MOST_DETAILS = 100
@@ -15,27 +16,24 @@ const MOST_VALUES = 10_000
 
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/
 
-interface JsonBody<T> {
-  readonly value: T
-  readonly text: string
-}
-
-type CheckBody<T> = (value: T) => readonly ErrorDetail[]
-
 /**
  * Creates the function that reads a JSON body of this schema. Throws a PublicError with all findings. It accepts only
  * `application/json`, which a foreign page can't send without a CORS preflight.
  */
-export function bodyReader<S extends TSchema>(schema: S, largest: () => number, check?: CheckBody<Static<S>>) {
+export function bodyReader<S extends TSchema>(
+  schema: S,
+  { limits }: Pick<Api, 'limits'>,
+  check?: (value: Static<S>) => readonly ErrorDetail[],
+) {
   const violations = compile(schema)
   const findFirst = compile(schema, { all: false })
 
-  return async function readJson(c: Context<RegistryEnv>): Promise<JsonBody<Static<S>>> {
+  return async function readJson(c: Context<RegistryEnv>) {
     const type = c.req.header('content-type') ?? ''
     if (!/^application\/json *(;|$)/i.test(type)) throw new PublicError('unsupported_media_type')
     refuseCompressed(c.req.header('content-encoding'))
     const { held } = c.var
-    const bytes = await readBody(c, largest(), (size) => held.demand(size))
+    const bytes = await readBody(c, limits().bodyBytes, (size) => held.demand(size))
     held.demand(BODY_COPIES * bytes.length)
     if (!isUtf8(bytes)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
     const text = bytes.toString()
@@ -45,7 +43,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
       throw invalid([{ pointer: '', message: `must not nest deeper than ${DEEPEST} levels` }])
 
     checkTexts(text, value)
-    const violated = hasMoreValuesThan(value, MOST_VALUES) ? findFirst(value) : violations(value)
+    const violated = countValues(value, MOST_VALUES) > MOST_VALUES ? findFirst(value) : violations(value)
     const findings = violated.length > 0 ? violated : (check?.(value as Static<S>) ?? [])
     if (findings.length > 0) throw invalid(findings)
     return { value: value as Static<S>, text }
@@ -64,18 +62,10 @@ function findLoneSurrogate(value: unknown, pointer = ''): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   for (const [key, member] of Object.entries(value)) {
     if (!key.isWellFormed()) return pointer
-    const found = findLoneSurrogate(member, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`)
+    const found = findLoneSurrogate(member, at(pointer, key))
     if (found !== undefined) return found
   }
   return undefined
-}
-
-/** Tells whether a value holds more than `most` values, itself included. The caller has bounded its nesting. */
-function hasMoreValuesThan(value: unknown, most: number): boolean {
-  let left = most
-  const isBeyond = (one: unknown): boolean =>
-    --left < 0 || (typeof one === 'object' && one !== null && Object.values(one).some(isBeyond))
-  return isBeyond(value)
 }
 
 function parse(text: string): unknown {

@@ -48,10 +48,6 @@ export class CallerMemory {
     this.#budget = new Budget(limits)
   }
 
-  get held(): number {
-    return this.#budget.held
-  }
-
   /** Finds the share of a caller, by issuer and subject or, without a token, by address. */
   findShare({ holder }: Pick<Actor, 'holder'>, incoming: IncomingMessage | undefined): Share {
     if (holder !== undefined) return this.#budget.shareOf(holder)
@@ -130,9 +126,15 @@ export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEn
 }
 
 /** Answers 200 with a JSON body, which counts against the caller's share until the client has received it. */
-export function answerJson(c: Context<RegistryEnv>, value: object): Response {
-  const text = JSON.stringify(value)
+export const answerJson = (c: Context<RegistryEnv>, value: object): Response => answerText(c, JSON.stringify(value))
+
+/** Does the same with the text of a JSON body. */
+export function answerText(
+  c: Context<RegistryEnv>,
+  text: string,
+  headers?: Readonly<Record<string, string>>,
+): Response {
   const { held } = c.var
   held.demand(held.bytes + Buffer.byteLength(text))
-  return c.body(text, 200, { 'content-type': 'application/json' })
+  return c.body(text, 200, { ...headers, 'content-type': 'application/json' })
 }
