@@ -1,12 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { Hono } from 'hono'
-import type { Logger } from 'pino'
-import type { Auditing } from '../audit/event.ts'
 import type { Role } from '../config/registry.ts'
 import { resourceMetadataRoutes } from '../identity/resource-metadata-routes.ts'
 import { errorResponse, PublicError } from '../server/errors.ts'
 import { requestIds } from '../server/request-id.ts'
-import type { Observe } from '../telemetry/observe.ts'
 import { entryOperations, listingOperations } from './api/admin/entries.ts'
 import { gateOperation } from './api/admin/gate.ts'
 import { explainOperation, meOperation } from './api/admin/identity.ts'
@@ -14,36 +11,23 @@ import { publishOperation } from './api/admin/publish.ts'
 import { registryOperations } from './api/admin/registries.ts'
 import { sourceOperations } from './api/admin/sources.ts'
 import { catalogOperations } from './api/catalog/operations.ts'
+import type { CatalogReadsOptions } from './api/catalog/reads.ts'
 import { openApiRoutes } from './api/openapi.ts'
-import { type CallerMemory, holdRequests } from './api/request/caller-memory.ts'
+import { holdRequests } from './api/request/caller-memory.ts'
 import type { Api, Operation, RegistryEnv } from './api/request/operation.ts'
 import { auditOperation, auditRefusal, observeRequest } from './api/request/record-request.ts'
 import { type Actor, hasRole } from './authz/access.ts'
 import { pageRoutes, renderError } from './page/routes.ts'
-import { type AnsweredHosts, crossOrigin, guardRequests } from './settings/hosts-and-origins.ts'
+import { crossOrigin, guardRequests } from './settings/hosts-and-origins.ts'
 
-interface RegistryAppOptions {
+interface RegistryAppOptions extends Omit<CatalogReadsOptions, 'api' | 'away'> {
   readonly api: Api
-  readonly memory: CallerMemory
-  origins(): readonly string[]
-  hosts(): AnsweredHosts
   readonly version: string
-  readonly log: Logger
-  readonly observe: Observe
-  readonly audit: Auditing
 }
 
 /** Creates the public app of the registry: the admin API, pages, and the API's description. */
-export function registryApp({
-  api,
-  memory,
-  origins,
-  hosts,
-  version,
-  log,
-  observe,
-  audit,
-}: RegistryAppOptions): Hono<RegistryEnv> {
+export function registryApp(options: RegistryAppOptions): Hono<RegistryEnv> {
+  const { api, memory, origins, hosts, version, log, audit } = options
   const operations = [
     ...catalogOperations,
     ...sourceOperations(api),
@@ -64,12 +48,11 @@ export function registryApp({
   // Clients look here for an authorization server before they have a token, so the 404 needs none either.
   app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
-    const incoming = findIncoming(c.env)
+    const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
+    // The path as it was sent, without the query. In Hono's some escapes are decoded and dot segments resolved.
+    const path = (incoming?.url ?? c.req.path).split('?', 1)[0] as string
     try {
-      c.set(
-        'actor',
-        await api.identity.identify(c.req.header('authorization'), readRawPath(c.env, c.req.path), incoming),
-      )
+      c.set('actor', await api.identity.identify(c.req.header('authorization'), path, incoming))
     } catch (error) {
       auditRefusal(audit, error, incoming, c.var.requestId)
       throw error
@@ -78,7 +61,7 @@ export function registryApp({
   })
   app.use(holdRequests(memory))
   app.route('/', pageRoutes(api))
-  mount(app, operations, { observe, audit, challenge: api.identity.challenge })
+  mount(app, operations, options)
 
   app.notFound(() => {
     throw new PublicError('not_found')
@@ -93,23 +76,8 @@ export function registryApp({
   return app
 }
 
-const findIncoming = (env: unknown): IncomingMessage | undefined =>
-  ((env ?? {}) as { incoming?: IncomingMessage }).incoming
-
-/** Returns the path as it was sent, without the query. In Hono's some escapes are decoded and dot segments resolved. */
-function readRawPath(env: unknown, path: string): string {
-  return (findIncoming(env)?.url ?? path).split('?', 1)[0] as string
-}
-
-interface MountOptions {
-  readonly observe: Observe
-  readonly audit: Auditing
-  /** Builds the refusal of callers who have no token but need one. */
-  challenge(): PublicError
-}
-
 /** Adds the routes of the operations. Other methods on their paths get 405 with the allowed ones. */
-function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options: MountOptions): void {
+function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options: RegistryAppOptions): void {
   const paths = Map.groupBy(operations, ({ path }) => path)
   for (const [path, onPath] of paths) {
     const allow = listMethods(path, onPath)
@@ -120,7 +88,7 @@ function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options
           auditOperation(options.audit, { id, method }),
         ] as const
         app.on(method.toUpperCase(), route, ...recorders, (c) => {
-          if (role !== undefined) requireRole(c.var.actor, role, options)
+          if (role !== undefined) requireRole(c.var.actor, role, options.api)
           // Catalog reads are answered before the app. One arrives here if its path had dot segments:
           // `/a/../registry/…`.
           if (handle === undefined) throw new PublicError('not_found')
@@ -134,8 +102,8 @@ function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options
   }
 }
 
-function requireRole(actor: Actor, role: Role, { challenge }: MountOptions): void {
-  if (actor.mode !== 'anonymous' && actor.subject === undefined) throw challenge()
+function requireRole(actor: Actor, role: Role, { identity }: Api): void {
+  if (actor.mode !== 'anonymous' && actor.subject === undefined) throw identity.challenge()
   if (!hasRole(actor, role)) throw new PublicError('forbidden_role')
 }
 

@@ -30,11 +30,6 @@ export async function openRegistry(
 /** If claims keep changing during a read, the last of these attempts counts. */
 const ATTEMPTS = 5
 
-interface Opened<T> {
-  readonly found: T
-  readonly open: OpenRegistry
-}
-
 /**
  * Reads from an opened registry. If the store turns out to be newer than the claims that were checked, they are checked
  * again, and the read is repeated if the caller now sees other entries. Throws as `openRegistry` and `read` do.
@@ -44,7 +39,7 @@ export async function readOpen<T extends { readonly revision: string | undefined
   actor: Actor,
   first: OpenRegistry,
   read: (open: OpenRegistry) => Promise<T> | T,
-): Promise<Opened<T>> {
+): Promise<{ readonly found: T; readonly open: OpenRegistry }> {
   let open = first
   for (let left = ATTEMPTS; ; left--) {
     const found = await read(open)

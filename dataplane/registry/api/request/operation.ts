@@ -37,11 +37,9 @@ export interface OperationDescription {
   readonly role?: Role
 }
 
-type Handle = (c: Context<RegistryEnv>) => Promise<Response>
-
 export interface Operation extends OperationDescription {
   /** Absent if `catalogReads` answers it, before the app. */
-  readonly handle?: Handle
+  readonly handle?: (c: Context<RegistryEnv>) => Promise<Response>
 }
 
 interface Syncs {

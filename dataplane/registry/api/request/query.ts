@@ -4,15 +4,10 @@ import { type EntryType, isLonger, isServerName, isVersion, timestamp } from '..
 import type { ListQuery, VersionQuery, VersionsQuery } from '../../store/read/read.ts'
 import { LONGEST_SEARCH, PAGE_SIZE } from '../schemas/catalog.ts'
 
-interface RequestTarget {
-  readonly path: string
-  readonly query: URLSearchParams
-}
-
 const NO_QUERY = new URLSearchParams()
 
 /** Splits a request target, which may come with scheme and host (RFC 9112 section 3.2.2). */
-export function splitTarget(url: string): RequestTarget {
+export function splitTarget(url: string): { readonly path: string; readonly query: URLSearchParams } {
   const local = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')
   const end = local.indexOf('?')
   if (end === -1) return { path: local, query: NO_QUERY }

@@ -22,10 +22,7 @@ export function observeRequest(
 }
 
 /** Builds the outcome of a request that was refused or failed. */
-export const buildFailure = (error: unknown): Outcome =>
-  error instanceof PublicError
-    ? { result: 'error', code: error.code, status: error.status }
-    : { result: 'error', code: 'internal', status: 500 }
+export const buildFailure = (error: unknown): Outcome => ({ result: 'error', ...describeEnd(error) })
 
 /** Builds the origin of a request for telemetry. `path` is the template of its route: a real path may name secrets. */
 export const buildOrigin = (
