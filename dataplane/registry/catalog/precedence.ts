@@ -7,7 +7,9 @@ import semver from 'semver'
  */
 export function precedence(version: string): string {
   const parsed = semver.parse(version, { loose: true })
-  return parsed === null ? `0${naturalKey(version)}${END}${version}` : `1${semverKey(parsed)}${END}${version}`
+  return parsed === null
+    ? `0${version.replace(/\d+/g, numberKey)}${END}${version}`
+    : `1${semverKey(parsed)}${END}${version}`
 }
 
 /** The separator before the version. It sorts below everything else, so that the shorter list comes first (11.4.4). */
@@ -26,10 +28,6 @@ function semverKey({ major, minor, patch, prerelease }: semver.SemVer): string {
 /** Encodes an identifier; numeric ones come before alphanumeric ones (section 11.4.3). */
 function identifierKey(part: string): string {
   return /^\d+$/.test(part) ? `0${numberKey(part)}` : `1${part}`
-}
-
-function naturalKey(version: string): string {
-  return version.replace(/\d+/g, numberKey)
 }
 
 /** Encodes digits: their count, then the digits without leading zeros. More digits mean a greater number. */

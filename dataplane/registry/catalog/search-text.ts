@@ -1,19 +1,17 @@
-/** Folds a text so that case and width don't matter in a search. */
-function fold(text: string): string {
-  return text.normalize('NFKC').toLowerCase()
-}
-
 /** Builds the text that a search looks through. Each field is a line of its own, so that no match spans two. */
 export function searchText(...fields: readonly (string | null)[]): string {
   return fields
     .filter((field) => field !== null)
-    .map((field) => fold(field).replace(/\s+/g, ' '))
+    .map(foldTerm)
     .join('\n')
 }
 
-/** Folds a search term as the searched text was folded: once, since a second fold may change it (`J̌`). */
-export function foldTerm(term: string): string {
-  return fold(term).replace(/\s+/g, ' ')
+/**
+ * Folds a text so that case and width don't matter in a search. A search term is folded as the searched text was: once,
+ * since a second fold may change it (`J̌`).
+ */
+export function foldTerm(text: string): string {
+  return text.normalize('NFKC').toLowerCase().replace(/\s+/g, ' ')
 }
 
 /** Returns the LIKE pattern (escaped by `\`) that finds a folded term anywhere. */

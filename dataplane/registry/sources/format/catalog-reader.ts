@@ -6,7 +6,7 @@ import { parseExactly } from '../../catalog/json.ts'
 import type { Budget } from './budget.ts'
 import { type Problem, readDocument } from './read-entry.ts'
 import { SourceError } from './source-error.ts'
-import { type JsonSplitter, type Part, type Shape, splitJson } from './split-json.ts'
+import { type Part, type Shape, splitJson } from './split-json.ts'
 
 /** The characters of documents in one batch. A batch is in memory while it is written. */
 const BATCH_SIZE = 1024 * 1024
@@ -20,16 +20,9 @@ type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
  */
 export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
   const reader = new CatalogReader({ budget })
-  let isBareList: boolean | undefined
-  for await (const chunk of chunks) {
-    budget.addBytes(chunk.length)
-    isBareList ??= BARE_LIST.test(chunk.toString('latin1', 0, 256))
-    reader.push(chunk)
-    if (reader.size >= BATCH_SIZE) yield reader.take()
-  }
-  reader.end()
+  yield* reader.read(chunks)
   if (!reader.has('/data/servers') && !reader.has('/servers'))
-    throw new SourceError('wrong_shape', isBareList ? BARE_LIST_MESSAGE : NO_CATALOG_MESSAGE)
+    throw new SourceError('wrong_shape', reader.isBareList ? BARE_LIST_MESSAGE : NO_CATALOG_MESSAGE)
   const { count, unusable } = reader
   if (unusable !== undefined)
     throw new SourceError(
@@ -73,12 +66,7 @@ export async function* readPage(
   { kind, until, budget, names }: PageOptions,
 ): AsyncGenerator<Catalog, PageEnd> {
   const reader = new CatalogReader({ budget, until, names })
-  for await (const chunk of chunks) {
-    budget.addBytes(chunk.length)
-    reader.push(chunk)
-    if (reader.size >= BATCH_SIZE) yield reader.take()
-  }
-  reader.end()
+  yield* reader.read(chunks)
   if (!reader.has(`/${kind}`))
     throw new SourceError(
       'wrong_shape',
@@ -138,11 +126,11 @@ interface ReaderOptions {
 class CatalogReader {
   readonly listed: Listed = { newest: undefined, metadata: undefined }
   count = 0
+  isBareList: boolean | undefined
   /** The characters of the documents that `take` would return. */
-  size = 0
+  #size = 0
   readonly #budget: Budget
   readonly #until: string
-  readonly #splitter: JsonSplitter
   /** The versions so far, since a later one may repeat one of them. */
   readonly #met = new SeenVersions()
   readonly #names: SeenVersions
@@ -159,22 +147,25 @@ class CatalogReader {
     this.#budget = budget
     this.#names = names
     this.#until = until
-    this.#splitter = splitJson(SHAPE, LONGEST_ENTRY, (part) => this.#onPart(part))
   }
 
-  push(chunk: Buffer): void {
-    withSourceErrors(this.#splitter, (json) => json.push(chunk))
-  }
-
-  end(): void {
-    withSourceErrors(this.#splitter, (json) => json.end())
+  /** Reads a text, and yields its entries in batches. `take` returns the last batch. */
+  async *read(chunks: Chunks): AsyncGenerator<Catalog> {
+    const splitter = splitJson(SHAPE, LONGEST_ENTRY, (part) => this.#onPart(part))
+    for await (const chunk of chunks) {
+      this.#budget.addBytes(chunk.length)
+      this.isBareList ??= BARE_LIST.test(chunk.toString('latin1', 0, 256))
+      withSourceErrors(() => splitter.push(chunk))
+      if (this.#size >= BATCH_SIZE) yield this.take()
+    }
+    withSourceErrors(() => splitter.end())
   }
 
   take(): Catalog {
     const taken = { versions: this.#versions, problems: this.#problems }
     this.#versions = []
     this.#problems = []
-    this.size = 0
+    this.#size = 0
     return taken
   }
 
@@ -247,7 +238,7 @@ class CatalogReader {
       this.#leaveOut({ pointer, message: 'repeats an earlier version' })
     else {
       this.#versions.push(entry)
-      this.size += entry.document.length
+      this.#size += entry.document.length
       this.#tellTwin(entry, pointer)
     }
   }
@@ -285,9 +276,9 @@ function parseValue(bytes: Buffer, pointer: string): unknown {
   }
 }
 
-function withSourceErrors(splitter: JsonSplitter, run: (splitter: JsonSplitter) => void): void {
+function withSourceErrors(run: () => void): void {
   try {
-    run(splitter)
+    run()
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
     throw new SourceError('not_json', `the file is not JSON: ${error.message}`)

@@ -59,23 +59,17 @@ export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDire
     file = parts.use(await open(path, 'wx+', 0o600))
     await rm(path)
   } catch (error) {
-    throw describeWriteFailure(error as NodeJS.ErrnoException)
+    failWrite(error as NodeJS.ErrnoException)
   }
   let size = 0
   return {
     async clear() {
       size = 0
-      await file.truncate().catch((error: NodeJS.ErrnoException) => {
-        throw describeWriteFailure(error)
-      })
+      await file.truncate().catch(failWrite)
     },
     async write(piece) {
       for (let written = 0; written < piece.length; ) {
-        const { bytesWritten } = await file
-          .write(piece, written, piece.length - written, size)
-          .catch((error: NodeJS.ErrnoException) => {
-            throw describeWriteFailure(error)
-          })
+        const { bytesWritten } = await file.write(piece, written, piece.length - written, size).catch(failWrite)
         written += bytesWritten
         size += bytesWritten
       }
@@ -84,6 +78,6 @@ export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDire
   }
 }
 
-function describeWriteFailure({ code }: NodeJS.ErrnoException): SourceError {
-  return new SourceError('store_failed', `the fetched content can’t be written to the state directory (${code})`)
+function failWrite({ code }: NodeJS.ErrnoException): never {
+  throw new SourceError('store_failed', `the fetched content can’t be written to the state directory (${code})`)
 }

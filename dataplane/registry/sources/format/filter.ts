@@ -1,12 +1,10 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { compileGlob } from '../../../config/glob.ts'
 import type { SourceConfig } from '../../../config/registry.ts'
-import type { IncomingVersion } from '../../catalog/entry.ts'
+import { type IncomingVersion, listMembers, PUBLISHER_PROVIDED } from '../../catalog/entry.ts'
 
 type Filter = NonNullable<SourceConfig['filter']>
 type Lists = NonNullable<Filter['names']>
-
-const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 
 /** Creates the filter of a source. Globs match names, tags match exactly, and both must pass. Exclusions win. */
 export function createFilter(filter: Filter | undefined): (version: IncomingVersion) => boolean {
@@ -35,8 +33,4 @@ function readTags(document: string): readonly string[] {
     .flatMap(listMembers)
     .flatMap((block) => (isObject(block) && Array.isArray(block['tags']) ? block['tags'] : []))
     .filter((tag) => typeof tag === 'string')
-}
-
-function listMembers(value: unknown): readonly unknown[] {
-  return isObject(value) ? Object.values(value) : []
 }

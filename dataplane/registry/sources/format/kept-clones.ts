@@ -46,8 +46,7 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   })
 
   function open(key: string): Kept {
-    const known = clones.get(key)
-    const clone = known ?? create(key)
+    const clone = clones.get(key) ?? create(key)
     clone.timer.refresh()
     clones.delete(key)
     clones.set(key, clone)

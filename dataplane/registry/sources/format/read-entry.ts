@@ -1,5 +1,5 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { type IncomingVersion, isServerName, isVersion, printable, readUpstreamMeta } from '../../catalog/entry.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
@@ -42,24 +42,9 @@ const skillSchema = Type.Object({
   title: Type.Optional(Type.String()),
 })
 
-interface Server {
-  readonly name: string
-  readonly description: string
-  readonly version: string
-  readonly title?: string
-}
-
-interface Skill {
-  readonly namespace: string
-  readonly name: string
-  readonly version: string
-  readonly description?: string
-  readonly title?: string
-}
-
 const ajv = new Ajv()
-const checkServer = ajv.compile<Server>(serverSchema)
-const checkSkill = ajv.compile<Skill>(skillSchema)
+const checkServer = ajv.compile<Static<typeof serverSchema>>(serverSchema)
+const checkSkill = ajv.compile<Static<typeof skillSchema>>(skillSchema)
 
 export function readServer(server: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
   if (isObject(server) && server['version'] === undefined && 'version_detail' in server)
@@ -95,7 +80,7 @@ export function readDocument(
 interface Named {
   readonly type: IncomingVersion['type']
   readonly name: string
-  readonly document: Server | Skill
+  readonly document: Static<typeof serverSchema> | Static<typeof skillSchema>
 }
 
 function buildVersion({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
@@ -142,16 +127,12 @@ const OPTIONAL: ReadonlySet<string> = new Set([
   ...['src', 'mimeType', 'sizes', 'theme', 'source', 'id', 'subfolder', 'status', 'license', 'files', 'metadata'],
 ])
 
-/** Removes NUL, and replaces lone surrogates: databases and parsers of clients refuse both. */
-const mendText = (text: string): string =>
-  text.isWellFormed() && !text.includes('\0') ? text : text.replaceAll('\0', '').toWellFormed()
-
 /**
  * Repairs a document: removes optional members and list elements that are null, and invalid characters. Below `_meta`,
  * null stays. Returns the same value if nothing needs repair. The caller has bounded the depth.
  */
 function mendValue(value: unknown, keepsNull = false): unknown {
-  if (typeof value === 'string') return mendText(value)
+  if (typeof value === 'string') return printable(value)
   if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value
   if (Array.isArray(value)) {
     const items = value.filter((item) => item !== null || keepsNull).map((item) => mendValue(item, keepsNull))
@@ -166,7 +147,7 @@ function mendMembers(value: Readonly<Record<string, unknown>>, keepsNull: boolea
   let isSame = true
   for (const [key, member] of members) {
     if (member === null && !keepsNull && OPTIONAL.has(key)) continue
-    const entry: [string, unknown] = [mendText(key), mendValue(member, keepsNull || key === '_meta')]
+    const entry: [string, unknown] = [printable(key), mendValue(member, keepsNull || key === '_meta')]
     isSame &&= entry[0] === key && entry[1] === member
     kept.push(entry)
   }

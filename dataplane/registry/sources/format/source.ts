@@ -3,6 +3,7 @@ import { parseTimer } from '../../../../crds/settings/duration.ts'
 import { API_SERVER } from '../../../../crds/settings/gateway/defaults.ts'
 import { SERVICE_ACCOUNT_TOKEN } from '../../../config/check/token-path.ts'
 import { API_TIMEOUT, FILE_TIMEOUT, REGISTRY_FILE, type SourceConfig } from '../../../config/registry.ts'
+import type { RegistryStatus } from '../../../config/status.ts'
 import type { Catalog } from './catalog-reader.ts'
 import type { KeptClones } from './kept-clones.ts'
 import type { Problem } from './read-entry.ts'
@@ -168,18 +169,8 @@ export interface SyncResult {
 }
 
 /** The state of a source's syncs. Times are in UTC with milliseconds, and null before the first. */
-export interface SyncState {
-  readonly state: 'waiting' | 'running' | 'ok' | 'failed'
-  /** True once a first attempt has ended. */
-  readonly tried: boolean
-  readonly lastAttempt: string | null
-  readonly lastSuccess: string | null
-  readonly nextRun: string | null
+export interface SyncState extends Omit<RegistryStatus['sources'][number], 'name'> {
   /** The attempts since the last success; 0 after one. */
   readonly attempts: number
-  readonly error: { readonly code: string; readonly message: string } | null
-  readonly servers: number
-  readonly skills: number
-  readonly leftOut: number
   readonly problems: readonly Problem[]
 }

@@ -16,11 +16,6 @@ export interface Part {
   readonly value: Buffer | 'opened' | 'oversize'
 }
 
-export interface JsonSplitter {
-  push(chunk: Buffer): void
-  end(): void
-}
-
 interface Container {
   readonly shape: Shape
   readonly pointer: string
@@ -48,10 +43,10 @@ const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
  * other values go to `onPart` as bytes. In parts longer than `longest` bytes only brackets and strings are checked.
  * Throws a SyntaxError.
  */
-export const splitJson = (shape: Shape, longest: number, onPart: (part: Part) => void): JsonSplitter =>
+export const splitJson = (shape: Shape, longest: number, onPart: (part: Part) => void): Splitter =>
   new Splitter(shape, longest, onPart)
 
-class Splitter implements JsonSplitter {
+class Splitter {
   readonly #shape: Shape
   readonly #longest: number
   readonly #onPart: (part: Part) => void

@@ -83,25 +83,30 @@ interface TreeOptions {
 
 const KINDS: Readonly<Record<string, TreeEntry['kind']>> = { '12': 'link', '16': 'submodule', '04': 'folder' }
 
-function openTree({ folder, commit, read, signal }: TreeOptions): Tree {
+/** The files of a commit. */
+type Tree = ReturnType<typeof openTree>
+
+function openTree({ folder, commit, read, signal }: TreeOptions) {
   const options = { timeoutMs: POLL_MS, maxBytes: SMALL_BYTES, signal }
   const list = async (...args: readonly string[]) => {
     const text = (await git(['--literal-pathspecs', '--git-dir', folder, 'ls-tree', '-z', ...args], options)).toString()
     return text.split('\0').slice(0, -1)
   }
   return {
-    async entry(path) {
+    async entry(path: string): Promise<TreeEntry | undefined> {
       // A line has mode, type and id, then a tab and the path.
       const [mode, , id] = (await list(commit, '--', path))[0]?.split(/[ \t]/) ?? []
       return mode === undefined || id === undefined ? undefined : { kind: KINDS[mode.slice(0, 2)] ?? 'file', id }
     },
-    async names(path) {
+    /** Lists the names in a folder ('' is the root); undefined if there are too many. */
+    async names(path: string) {
       return list('--name-only', `${commit}:${path}`).catch((error: SourceError) => {
         if (error.code !== 'too_large') throw error
         return undefined
       })
     },
-    target: async (id) => (await read(id, options)).toString(),
+    /** Reads the target of a link. */
+    target: async (id: string) => (await read(id, options)).toString(),
   }
 }
 
@@ -202,15 +207,6 @@ interface TreeEntry {
   readonly kind: 'file' | 'link' | 'folder' | 'submodule'
   /** The id of the object. That of a submodule is a commit of another repository. */
   readonly id: string
-}
-
-/** The files of a commit. */
-interface Tree {
-  entry(path: string): Promise<TreeEntry | undefined>
-  /** Lists the names in a folder ('' is the root); undefined if there are too many. */
-  names(folder: string): Promise<readonly string[] | undefined>
-  /** Reads the target of a link. */
-  target(id: string): Promise<string>
 }
 
 /** The most links on one path, as in Linux. */

@@ -267,7 +267,8 @@ async function pollList(options: ListOptions): Promise<PolledList> {
   const isSame = fetched.hash === before?.tail && since === before.since
   // Times after `now` don't count: the upstream's clock may be ahead, or an entry has changed while pages are read, as
   // others may have done on pages that were read already.
-  const read = createPageReader(options.kind, new Date(now).toISOString())
+  const until = new Date(now).toISOString()
+  const read: ReadPage = (page, budget, names) => readPage(page.read(), { kind: options.kind, until, budget, names })
   const first = isSame ? undefined : await readFirstPage((names) => read(fetched, createBudget(maxBytes), names))
   const isOnly = first === undefined || first.end.nextCursor === undefined
   const found = { ...options, query, since, fetched, first, read }
@@ -294,10 +295,6 @@ async function pollList(options: ListOptions): Promise<PolledList> {
 }
 
 type ReadPage = (page: FetchedPage, budget: Budget, names: SeenVersions) => AsyncGenerator<Catalog, PageEnd>
-
-function createPageReader(kind: ListKind, until: string): ReadPage {
-  return (page, budget, names) => readPage(page.read(), { kind, until, budget, names })
-}
 
 /** A list whose first page was fetched, and read unless it was the same as before. */
 interface StartedList extends Pick<ListOptions, 'kind' | 'before' | 'get'> {

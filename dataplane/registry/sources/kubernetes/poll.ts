@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../../identity/claims.ts'
-import type { IncomingVersion } from '../../catalog/entry.ts'
+import { type IncomingVersion, PUBLISHER_PROVIDED } from '../../catalog/entry.ts'
 import { createBudget } from '../format/budget.ts'
 import type { Catalog } from '../format/catalog-reader.ts'
 import { type Problem, readServer } from '../format/read-entry.ts'
@@ -35,7 +35,7 @@ export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: P
     }
 
   const catalog = buildEntries(objects, location.group)
-  const cursor = hashCatalog(catalog)
+  const cursor = hash('sha256', JSON.stringify([catalog.versions, catalog.problems]), 'base64url')
   if (cursor === pass.cursor) return undefined
   return async () => ({ complete: true, batches: [catalog], cursor: () => cursor })
 }
@@ -51,7 +51,6 @@ function pickExportable({ kind, metadata, spec }: Exportable): Exportable {
 }
 
 const SCHEMA = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
-const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 const DEFAULT_VERSION = '1.0.0'
 
 /**
@@ -63,7 +62,6 @@ function buildEntries(objects: readonly Exportable[], group: string): Catalog {
   const problems: Problem[] = []
   const owners = new Map<string, string>()
   for (const object of objects) {
-    if (!isExported(object, group)) continue
     const pointer = `/${object.kind}/${object.metadata.namespace}/${object.metadata.name}`
     const entry = buildEntry(object, group, pointer)
     if ('message' in entry) problems.push(entry)
@@ -121,8 +119,4 @@ function parseClaims(text: string | undefined): ClaimsMap | undefined {
   } catch {
     return undefined
   }
-}
-
-function hashCatalog({ versions, problems }: Catalog): string {
-  return hash('sha256', JSON.stringify([versions, problems]), 'base64url')
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { GatePosition } from '../../catalog/cursor.ts'
-import type { Status } from '../../catalog/entry.ts'
+import { listMembers, PUBLISHER_PROVIDED, type Status } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { limitTo, numberLists, prepareStatement } from '../database/statement.ts'
@@ -160,7 +160,6 @@ interface GateVersion {
   readonly isOfCluster: boolean
 }
 
-const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
 
 /** Builds a row of the gate as JSON text: what a gateway needs to find its backends, and the claims. */
@@ -193,9 +192,8 @@ function pickTexts(item: Readonly<Record<string, unknown>>, members: readonly st
 
 /** Finds the object that the entry of a cluster was made of (`sources/kubernetes`). */
 function findKubernetes(meta: unknown): object | undefined {
-  const publishers = listValues(readMember(meta, PUBLISHER_PROVIDED))
-  return publishers
-    .flatMap(listValues)
+  return listMembers(readMember(meta, PUBLISHER_PROVIDED))
+    .flatMap(listMembers)
     .map((block) => readMember(readMember(block, 'metadata'), 'kubernetes'))
     .filter(isObject)
     .map((found) => pickTexts(found, KUBERNETES))
@@ -203,4 +201,3 @@ function findKubernetes(meta: unknown): object | undefined {
 }
 
 const readMember = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
-const listValues = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])
