@@ -1,25 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Insertable, type Kysely, type RawBuilder, sql } from 'kysely'
 import { findKind } from '../../../config/registry.ts'
-import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import { internOne } from '../database/claims-sets.ts'
-import type { SourceSettings } from '../database/records.ts'
+import type { RegistrySetting, SourceSetting } from '../database/records.ts'
 import type { Origin, RegistryTables } from '../database/schema.ts'
 import { forgetPasses } from './apply-sync.ts'
 import { refreshListing, renewRevisions } from './refresh.ts'
-
-export interface SourceSetting {
-  readonly name: string
-  readonly config: SourceSettings
-  readonly claims: ClaimsMap
-}
-
-interface RegistrySetting {
-  readonly name: string
-  readonly sources: readonly string[]
-  readonly claims: ClaimsMap
-}
 
 /** The configured sources and registries. Names are unique, and every source named by a registry exists. */
 export interface StoreSettings {
@@ -147,19 +134,19 @@ export async function writeRegistry(
 ): Promise<void> {
   const claims_set = await internOne(database, claims)
   const before = await database.selectFrom('registry').selectAll().where('name', '=', name).executeTakeFirst()
-  const id =
-    before?.id ?? (await insertRegistry(database, { name, origin, claims_set, created_at: at, updated_at: at }))
+  const { id } =
+    before ?? (await insertRegistry(database, { name, origin, claims_set, created_at: at, updated_at: at }))
   const reordered = await applyOrder(database, id, sources)
   if (before !== undefined && (reordered || before.origin !== origin || before.claims_set !== claims_set))
     await database.updateTable('registry').set({ origin, claims_set, updated_at: at }).where('id', '=', id).execute()
 }
 
-async function insertRegistry(
+function insertRegistry(
   database: Kysely<RegistryTables>,
-  row: { name: string; origin: Origin; claims_set: number; created_at: string; updated_at: string },
-): Promise<number> {
+  row: Omit<Insertable<RegistryTables['registry']>, 'revision'>,
+) {
   const values = { ...row, revision: randomUUID() }
-  return (await database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()).id
+  return database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()
 }
 
 /** Sets the sources of a registry; true if they differ from before. */
@@ -170,20 +157,16 @@ async function applyOrder(database: Kysely<RegistryTables>, registry: number, na
       : await database.selectFrom('source').select(['id', 'name']).where('name', 'in', names).execute()
   const ids = new Map(rows.map(({ id, name }) => [name, id]))
   const sources = names.map((name) => ids.get(name) as number)
-  const before = await readOrder(database, registry)
-  const same =
-    before.length === sources.length && before.every(({ source_id, position }) => sources[position] === source_id)
-  if (!same) await writeOrder(database, registry, sources)
-  return !same
-}
-
-function readOrder(database: Kysely<RegistryTables>, registry: number) {
-  return database
+  const before = await database
     .selectFrom('registry_source')
     .select(['source_id', 'position'])
     .where('registry_id', '=', registry)
     .orderBy('position')
     .execute()
+  const same =
+    before.length === sources.length && before.every(({ source_id, position }) => sources[position] === source_id)
+  if (!same) await writeOrder(database, registry, sources)
+  return !same
 }
 
 async function writeOrder(database: Kysely<RegistryTables>, registry: number, sources: readonly number[]) {

@@ -246,27 +246,25 @@ async function tombstoneVanished(
       .execute()
     last = entries.at(-1)
     await inChunks(entries, async (chunk) => {
-      const ids = chunk.map(({ id }) => id)
+      const entryIds = chunk.map(({ id }) => id)
       const present = await database
         .selectFrom('entry_version')
         .select(['id', 'entry_id'])
-        .where('entry_id', 'in', ids)
+        .where('entry_id', 'in', entryIds)
         .where('gone_at', 'is', null)
         .execute()
       const vanished = present.filter(({ id }) => !seen.has(id))
       for (const { entry_id } of vanished) touched.add(entry_id)
-      await inChunks(vanished, (rows) => tombstone(database, rows, now))
+      const vanishedIds = vanished.map(({ id }) => id)
+      await inChunks(vanishedIds, (ids) =>
+        database
+          .updateTable('entry_version')
+          .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
+          .where('id', 'in', ids)
+          .execute(),
+      )
     })
   }
-}
-
-async function tombstone(database: Database, versions: readonly { readonly id: number }[], now: string): Promise<void> {
-  const ids = versions.map(({ id }) => id)
-  await database
-    .updateTable('entry_version')
-    .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
-    .where('id', 'in', ids)
-    .execute()
 }
 
 /** Removes old tombstones and entries without versions, and adds the entries to `touched`. */

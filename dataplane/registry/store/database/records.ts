@@ -67,18 +67,14 @@ export interface Publication
   readonly at: string
 }
 
-export interface EntryChange {
-  readonly source: string
-  readonly type: EntryType
-  readonly name: string
+export interface EntryChange extends Omit<NamedEntry, 'claims'> {
   readonly expect: ClaimsMap
   readonly at: string
 }
 
-interface SourceChange {
-  readonly name: string
-  readonly config: SourceSettings
-  readonly claims: ClaimsMap
+export type SourceSetting = Pick<SourceRecord, 'name' | 'config' | 'claims'>
+
+interface SourceChange extends SourceSetting {
   /** True if it must not exist yet; false if it must exist. */
   readonly create: boolean
   /** The claims of the existing source when the caller was checked. If they have changed, the change is refused. */
@@ -86,10 +82,9 @@ interface SourceChange {
   readonly at: string
 }
 
-interface RegistryChange {
-  readonly name: string
-  readonly sources: readonly string[]
-  readonly claims: ClaimsMap
+export type RegistrySetting = Pick<RegistryRecord, 'name' | 'sources' | 'claims'>
+
+interface RegistryChange extends RegistrySetting {
   readonly create: boolean
   readonly expect?: ClaimsMap
   /** The expected claims of the sources, in their order. */

@@ -98,14 +98,6 @@ async function lockAndRead(
 ): Promise<StoredSetting | undefined> {
   // This waits for a change of another transaction, whose result is then read.
   if (isPostgres(database)) await database.selectFrom(table).select('id').where('name', '=', name).forUpdate().execute()
-  return read(database, table, name)
-}
-
-async function read(
-  database: Database,
-  table: 'source' | 'registry',
-  name: string,
-): Promise<StoredSetting | undefined> {
   const config = table === 'source' ? sql`t.config` : sql`null`
   const { rows } = await sql<Omit<StoredSetting, 'kind'> & { config: string | null }>`
     select t.id, t.origin, c.claims, ${config} as config

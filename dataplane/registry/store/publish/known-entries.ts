@@ -52,18 +52,7 @@ function chooseNewer(one: Write, other: Write): Write {
   return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
 }
 
-interface KnownRow {
-  readonly id: number
-  readonly source_id: number
-  readonly type: EntryTable['type']
-  readonly name: string
-  readonly claims_set: number
-  readonly version_id: number
-  readonly precedence: string
-  readonly gone_at: string | null
-  readonly document_id: number
-  readonly text: string | null
-}
+type KnownRow = Awaited<ReturnType<typeof selectKnown>>[number]
 
 interface KnownEntriesQuery {
   readonly sources: readonly number[]
@@ -108,10 +97,7 @@ export async function loadKnown(
   return entries
 }
 
-function selectKnown(
-  database: Kysely<RegistryTables>,
-  { sources, names, precedences }: KnownEntriesQuery,
-): Promise<KnownRow[]> {
+function selectKnown(database: Kysely<RegistryTables>, { sources, names, precedences }: KnownEntriesQuery) {
   return database
     .selectFrom('entry as e')
     .innerJoin('entry_version as v', 'v.entry_id', 'e.id')

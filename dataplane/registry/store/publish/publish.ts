@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Kysely, sql } from 'kysely'
 import { isEmpty } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
-import type { IncomingVersion } from '../../catalog/entry.ts'
+import { readUpstreamMeta } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/json.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.ts'
@@ -30,12 +30,11 @@ interface ManagedSource {
 }
 
 interface Plan {
-  readonly outcomes: readonly PublishOutcome[]
-  readonly fresh: readonly Write[]
+  readonly fresh: Write[]
   /** The deleted versions that are published again. */
-  readonly returned: readonly (Write & { readonly version: KnownVersion })[]
+  readonly returned: (Write & { readonly version: KnownVersion })[]
   /** The entries that had only tombstones. They may get other claims. */
-  readonly revived: ReadonlySet<KnownEntry>
+  readonly revived: Set<KnownEntry>
 }
 
 interface Lock {
@@ -79,13 +78,12 @@ export async function publishAll(
     known,
   )
   const left = await readBytesLeft(database, sizes, found)
-  const { outcomes, fresh, returned, revived } = planAll(resolved, {
-    sets,
-    entries: await loadKnown(database, found),
-    left,
-  })
+  const state = { sets, entries: await loadKnown(database, found), left }
+  const plan: Plan = { fresh: [], returned: [], revived: new Set() }
+  const outcomes = resolved.map((one) => (typeof one === 'string' ? one : planPublication(one, state, plan)))
+  const { fresh, returned, revived } = plan
   const writes = [...fresh, ...returned]
-  if (writes.length === 0) return [...outcomes]
+  if (writes.length === 0) return outcomes
   for (const { source, publication } of writes) sizes.add(source, Buffer.byteLength(publication.document))
 
   const changed = writes.flatMap(({ entry }) => entry.id ?? [])
@@ -100,7 +98,7 @@ export async function publishAll(
   await refreshLatest(database, [...new Set(changed)])
   await refreshListing(database, { entries: Array.from(revived, ({ id }) => id as number) })
   if (returned.length > 0) await renewRevisions(database, [...new Set(returned.map(({ source }) => source))])
-  return [...outcomes]
+  return outcomes
 }
 
 /** Resolves the source of a publication, or returns the outcome if it has none. */
@@ -136,23 +134,11 @@ async function readBytesLeft(
   return left
 }
 
-function planAll(resolved: readonly (ResolvedPublication | 'no_source' | 'source_changed')[], known: Known): Plan {
-  const planned = { fresh: [], returned: [], revived: new Set<KnownEntry>() }
-  const outcomes = resolved.map((one) => (typeof one === 'string' ? one : planPublication(one, known, planned)))
-  return { outcomes, ...planned }
-}
-
-interface Planned {
-  readonly fresh: Write[]
-  readonly returned: (Write & { readonly version: KnownVersion })[]
-  readonly revived: Set<KnownEntry>
-}
-
 /** Adds a publication to the plan, and to what is known for the next one. Returns its outcome. */
 function planPublication(
   one: ResolvedPublication,
   { sets, entries, left }: Known,
-  { fresh, returned, revived }: Planned,
+  { fresh, returned, revived }: Plan,
 ): PublishOutcome {
   const { publication, source, precedence } = one
   const { document } = publication
@@ -236,19 +222,8 @@ async function restoreVersion(
 }
 
 function buildColumns({ type, name, version, title, description, document, at }: Publication): FreshColumns {
-  const incoming: IncomingVersion = {
-    type,
-    name,
-    version,
-    title,
-    description,
-    document,
-    status: 'active',
-    statusMessage: null,
-    statusChangedAt: null,
-    publishedAt: null,
-    others: null,
-  }
+  // A publication has no `_meta` of an upstream.
+  const incoming = { type, name, version, title, description, document, ...readUpstreamMeta(undefined) }
   const { type: _, name: __, ...columns } = deriveColumns(incoming)
   return { ...columns, status_changed_at: at, published_at: at, updated_at: at }
 }

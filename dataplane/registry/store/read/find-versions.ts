@@ -9,13 +9,6 @@ import { revisionColumn } from '../database/version-columns.ts'
 /** The most changed versions that are read one by one. Of more, a walk by name soon meets enough. */
 const FEW_CHANGED = 1_500
 
-/** Finds versions of all registries by an index. Undefined if there are many, or if the index can't find them. */
-interface FindVersions {
-  byTerm(term: string, registry: number): Promise<FoundVersions | undefined>
-  byChange(since: string, registry: number): Promise<FoundVersions | undefined>
-  next(query: NextQuery): Promise<NextMatch | undefined>
-}
-
 interface NextQuery {
   readonly registry: number
   readonly term: string | undefined
@@ -23,11 +16,12 @@ interface NextQuery {
   readonly from: string
 }
 
-export function createFindVersions(database: Kysely<RegistryTables>): FindVersions {
+/** Finds versions of all registries by an index. Undefined if there are many, or if the index can't find them. */
+export function createFindVersions(database: Kysely<RegistryTables>) {
   const index = isPostgres(database) ? createPostgresIndex(database) : createSqliteIndex(database)
-  const changed = prepareStatement<RegistryTables, { since: string; registry: number }, Changed>(
+  const changed = prepareStatement<RegistryTables, { since: string; registry: number }, Match>(
     database,
-    (value) => sql<Changed>`
+    (value) => sql<Match>`
       select id, ${revisionColumn(value)}
       from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW_CHANGED)}`,
   )
@@ -40,19 +34,16 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
   )
 
   return {
-    byTerm: async (term, registry) => (await index(foldTerm(term), registry))?.matching(),
-    async byChange(since, registry) {
-      const rows = await changed({ since, registry })
-      return rows.length < FEW_CHANGED ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
-    },
-    async next({ registry, term, since, from }) {
+    byTerm: async (term: string, registry: number) => (await index(foldTerm(term), registry))?.matching(),
+    byChange: async (since: string, registry: number) => collectFew(await changed({ since, registry }), FEW_CHANGED),
+    async next({ registry, term, since, from }: NextQuery) {
       if (term !== undefined) return (await index(foldTerm(term), registry))?.next(from)
       return since === undefined ? undefined : readNextMatch(await nextChanged({ since, from, registry }))
     },
   }
 }
 
-interface Changed {
+interface Match {
   readonly id: number
   readonly revision: string
 }
@@ -62,6 +53,10 @@ export interface FoundVersions {
   /** The revision of the requested registry in the same snapshot; undefined if nothing was found. */
   readonly revision: string | undefined
 }
+
+/** Returns matches that were read up to a limit; undefined if that was reached. */
+const collectFew = (rows: readonly Match[], limit: number): FoundVersions | undefined =>
+  rows.length < limit ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
 
 /** The next matches: these few versions, or some from this name on. */
 type NextMatch =
@@ -109,11 +104,6 @@ interface SqliteValues {
 
 type SqlitePlaceholder = (name: 'query' | 'pattern') => RawBuilder<unknown>
 
-interface Match {
-  readonly id: number
-  readonly revision: string
-}
-
 /** Creates the search by the trigrams of FTS5; see migration 0002. */
 function createSqliteIndex(database: Kysely<RegistryTables>): TermIndex {
   const beginning = prepareStatement<RegistryTables, { from: string; to: string }, { term: string }>(
@@ -152,10 +142,7 @@ function createSqliteIndex(database: Kysely<RegistryTables>): TermIndex {
     if (query === undefined) return undefined
     const values = { registry, query, pattern: likePattern(term) }
     return {
-      async matching() {
-        const rows = await matching(values)
-        return rows.length < FEW_IN_SQLITE ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
-      },
+      matching: async () => collectFew(await matching(values), FEW_IN_SQLITE),
       next: async (from) => readNextMatch(await next({ ...values, from })),
     }
   }

@@ -23,16 +23,19 @@ import {
   type VersionPage,
 } from './version-page.ts'
 
-interface OneNameQuery {
+export interface LookUpQuery {
   readonly registry: number
   readonly type: EntryType
   readonly visible: Visible
   readonly name: string
+  readonly includeDeleted: boolean
+}
+
+interface OneNameQuery extends LookUpQuery {
   readonly version: VersionFilter['version']
   /** Only older versions are read, which sort before this precedence. */
   readonly before?: string | undefined
   readonly limit: number
-  readonly includeDeleted: boolean
   readonly values: FilterValues
   readonly hold?: ReserveMemory | undefined
 }
@@ -116,17 +119,7 @@ export function createOneName(
   }
 }
 
-export interface LookUpQuery {
-  readonly registry: number
-  readonly type: EntryType
-  readonly visible: Visible
-  readonly name: string
-  readonly includeDeleted: boolean
-}
-
-interface LookUpValues {
-  readonly registry: number
-  readonly type: EntryType
+interface LookUpValues extends Pick<LookUpQuery, 'registry' | 'type'> {
   readonly names: unknown
   readonly sets: unknown
 }

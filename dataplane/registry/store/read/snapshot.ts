@@ -124,7 +124,11 @@ function formatSettings({ sources, registries }: State): string {
 }
 
 async function readState(database: Kysely<RegistryTables>, before: State): Promise<State> {
-  const sources = await database.selectFrom('source').select(SOURCE_COLUMNS).orderBy('name').execute()
+  const sources = await database
+    .selectFrom('source')
+    .select(['name', 'origin', 'config', 'claims_set', 'created_at', 'updated_at', 'sync_state'])
+    .orderBy('name')
+    .execute()
   const registries = await database.selectFrom('registry').selectAll().orderBy('name').execute()
   const order = await database
     .selectFrom('registry_source as rs')
@@ -134,52 +138,32 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
     .execute()
   // Sets of claims are read last, since they are stored before the rows that refer to them.
   const { claims, claimsSets } = await readClaims(database, before)
-  const findClaims = (set: number) => claims.get(set) as ClaimsMap
+  const readManaged = (row: Omit<(typeof registries)[number], 'id' | 'revision'>) => ({
+    name: row.name,
+    origin: row.origin,
+    claims: claims.get(row.claims_set) as ClaimsMap,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  })
   const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)
   return {
     claims,
     claimsSets,
     sources: new Map(
-      sources.map(({ name, origin, config, claims_set, created_at, updated_at, sync_state }) => [
-        name,
-        {
-          name,
-          origin,
-          config: JSON.parse(config),
-          claims: findClaims(claims_set),
-          createdAt: created_at,
-          updatedAt: updated_at,
-          sync: sync_state === null ? undefined : (JSON.parse(sync_state) as SyncState),
-        },
-      ]),
+      sources.map((row) => {
+        const sync = row.sync_state === null ? undefined : (JSON.parse(row.sync_state) as SyncState)
+        return [row.name, { ...readManaged(row), config: JSON.parse(row.config), sync }]
+      }),
     ),
     registries: new Map(
-      registries.map(({ id, name, origin, claims_set, created_at, updated_at, revision }) => [
-        name,
-        {
-          id,
-          name,
-          origin,
-          claims: findClaims(claims_set),
-          createdAt: created_at,
-          updatedAt: updated_at,
-          revision,
-          sources: (bySource.get(id) ?? []).map((source) => source.name),
-        },
-      ]),
+      registries.map((row) => {
+        const { id, name, revision } = row
+        const sources = (bySource.get(id) ?? []).map((source) => source.name)
+        return [name, { ...readManaged(row), id, revision, sources }]
+      }),
     ),
   }
 }
-
-const SOURCE_COLUMNS = [
-  'name',
-  'origin',
-  'config',
-  'claims_set',
-  'created_at',
-  'updated_at',
-  'sync_state',
-] as const satisfies readonly (keyof RegistryTables['source'])[]
 
 async function readClaims(
   database: Kysely<RegistryTables>,

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import type { Kysely, KyselyPlugin } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { applySettings, type SourceSetting } from '../../../../dataplane/registry/store/apply/apply-settings.ts'
+import { applySettings } from '../../../../dataplane/registry/store/apply/apply-settings.ts'
 import { applySync } from '../../../../dataplane/registry/store/apply/apply-sync.ts'
 import {
   openForReading,
   openForWriting,
   type StoreLocation,
 } from '../../../../dataplane/registry/store/database/open.ts'
-import type { RecordPage } from '../../../../dataplane/registry/store/database/records.ts'
+import type { RecordPage, SourceSetting } from '../../../../dataplane/registry/store/database/records.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import type { GatePage } from '../../../../dataplane/registry/store/read/gate-page.ts'
 import { createReader, type ListQuery } from '../../../../dataplane/registry/store/read/read.ts'
