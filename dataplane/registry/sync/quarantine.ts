@@ -63,10 +63,11 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     rmSync(join(folder, source), { force: true })
   }
 
-  for (const { source, settings: marked } of findAbandonedMarkers(stateDirectory)) {
+  for (const { source, marker } of readMarkers(stateDirectory)) {
+    if (isSelf(marker) || isAlive(marker)) continue
     removeMarker(stateDirectory, source)
     const before = findEntry(source)
-    const settings = marked ?? before?.settings ?? ''
+    const settings = marker?.settings ?? before?.settings ?? ''
     // Incidents with earlier settings don't count.
     const ends = before?.settings === '' || before?.settings === settings ? before.ends : 0
     const until = ends === 0 ? 0 : Date.now() + computeWait(ends)
@@ -85,7 +86,8 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     isSuspect: (source) => findEntry(source) !== undefined,
     clear,
     threadEnded(running, what) {
-      const withMarker = new Set(findOwnMarkers(stateDirectory))
+      const own = readMarkers(stateDirectory).filter(({ marker }) => isSelf(marker))
+      const withMarker = new Set(own.map(({ source }) => source))
       for (const source of withMarker) removeMarker(stateDirectory, source)
       const reading = running.filter(({ name }) => withMarker.has(name))
       const possible = reading.length > 0 ? reading : running
@@ -182,19 +184,6 @@ export function writeSyncMarker(stateDirectory: string, source: SyncedSource): D
   }
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
 }
-
-/** Returns the sources whose markers are of this process. */
-function findOwnMarkers(stateDirectory: string): readonly string[] {
-  return readMarkers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) ? source : []))
-}
-
-/** Returns the sources whose markers are of dead processes, with the hashes of their settings. */
-const findAbandonedMarkers = (
-  stateDirectory: string,
-): readonly { readonly source: string; readonly settings: string | undefined }[] =>
-  readMarkers(stateDirectory).flatMap(({ source, marker }) =>
-    isSelf(marker) || isAlive(marker) ? [] : { source, settings: marker?.settings },
-  )
 
 function removeMarker(stateDirectory: string, source: string): void {
   rmSync(join(findFolder(stateDirectory), source), { force: true })

@@ -29,11 +29,11 @@ const SLOW_MS = 10_000
 
 export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'after'>): Scheduler {
   const semaphore = createSemaphore(AT_A_TIME, SLOW_MS)
-  let schedules: ReadonlyMap<string, Schedule> = new Map()
+  let schedules: ReadonlyMap<string, SourceSchedule> = new Map()
   /** The schedules that are ending, by the name of their source. */
   const ending = new Map<string, Promise<unknown>>()
 
-  function end(name: string, schedule: Schedule): void {
+  function end(name: string, schedule: SourceSchedule): void {
     const ended = Promise.all([ending.get(name), schedule.stop()]).finally(() => {
       if (ending.get(name) === ended) ending.delete(name)
     })
@@ -43,7 +43,7 @@ export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'af
   return {
     apply(sources, known) {
       const wanted = new Map(sources.map((source) => [source.name, source]))
-      const kept = new Map<string, Schedule>()
+      const kept = new Map<string, SourceSchedule>()
       for (const [name, schedule] of schedules)
         if (isDeepStrictEqual(schedule.source, wanted.get(name))) kept.set(name, schedule)
         else end(name, schedule)
@@ -52,13 +52,13 @@ export function createScheduler(options: Omit<ScheduleOptions, 'semaphore' | 'af
           const { name } = source
           // The schedule waits for the end of the one before: two passes would remove each other's staged entries.
           const start = () =>
-            startSchedule(source, { ...options, semaphore, after: ending.get(name) }, known?.get(name))
+            new SourceSchedule(source, { ...options, semaphore, after: ending.get(name) }, known?.get(name)).start()
           return [name, kept.get(name) ?? start()]
         }),
       )
     },
-    state: (name) => schedules.get(name)?.state(),
-    states: () => [...schedules].map(([name, schedule]) => ({ name, ...schedule.state() })),
+    state: (name) => schedules.get(name)?.state,
+    states: () => [...schedules].map(([name, schedule]) => ({ name, ...schedule.state })),
     async syncNow(name, { wait = false } = {}) {
       const schedule = schedules.get(name)
       if (schedule === undefined) return false
@@ -91,14 +91,6 @@ interface ScheduleOptions {
   readonly log: Logger
   readonly observe: Observe
   readonly audit?: Auditing
-}
-
-interface Schedule {
-  readonly source: ScheduledSource
-  state(): SyncState
-  /** Runs a sync and resolves at its end. If one is running, this one follows it. */
-  run(full?: boolean): Promise<void>
-  stop(): Promise<void>
 }
 
 interface ScheduleSettings {
@@ -149,44 +141,36 @@ export function buildSchedule(source: SourceConfig, options: ScheduleSettings): 
 }
 
 /** Syncs a source at once, at intervals, sooner after failures, and after each change of a file or cluster. */
-function startSchedule(source: ScheduledSource, options: ScheduleOptions, before: SyncState = UNTRIED): Schedule {
-  const schedule = new SourceSchedule(source, options, before)
-  schedule.start()
-  return schedule
-}
-
-class SourceSchedule implements Schedule {
+class SourceSchedule {
   readonly source: ScheduledSource
+  state: SyncState
   readonly #options: ScheduleOptions
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
   #again: 'no' | 'yes' | 'full' = 'no'
-  #state: SyncState
   #recorded: string
 
-  constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState) {
+  constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState = UNTRIED) {
     this.source = source
     this.#options = options
     // The recorded state has the last success and the failures since then.
-    this.#state = { ...before, state: 'waiting', tried: false, nextRun: null }
+    this.state = { ...before, state: 'waiting', tried: false, nextRun: null }
     this.#recorded = formatOutcome(before)
   }
 
-  start(): void {
+  start(): this {
     const { location } = this.source
     if (location.kind === 'file') {
       this.#follow(location.path).catch(() => this.#begin())
-      return
+      return this
     }
     if (location.kind === 'kubernetes') watchKubernetes(location, () => this.#begin(), this.#stopping.signal)
     this.#begin()
+    return this
   }
 
-  state(): SyncState {
-    return this.#state
-  }
-
+  /** Runs a sync and resolves at its end. If one is running, this one follows it. */
   run(full = false): Promise<void> {
     if (full) this.#again = 'full'
     else if (this.#again === 'no') this.#again = 'yes'
@@ -222,51 +206,47 @@ class SourceSchedule implements Schedule {
     const { signal } = this.#stopping
     clearTimeout(this.#timer)
     await after
-    this.#state = { ...this.#state, nextRun: null }
+    this.state = { ...this.state, nextRun: null }
     let wait = 0
     do {
       // It fails only if the schedule was stopped.
-      wait = await semaphore.run(() => this.#next(), signal).catch(() => 0)
+      wait = await semaphore.run(() => this.#attempt(), signal).catch(() => 0)
     } while (this.#again !== 'no' && !signal.aborted)
     // A later request must begin another run.
     this.#running = undefined
     if (signal.aborted) return
     wait = Math.min(wait, LONGEST_TIMER_MS)
-    this.#state = { ...this.#state, nextRun: new Date(Date.now() + wait).toISOString() }
+    this.state = { ...this.state, nextRun: new Date(Date.now() + wait).toISOString() }
     this.#timer = setTimeout(() => this.#begin(), wait)
   }
 
-  #next(): Promise<number> {
+  /** Syncs once, and returns the wait until the next time in milliseconds. */
+  async #attempt(): Promise<number> {
     const full = this.#again === 'full'
     this.#again = 'no'
-    return this.#attempt(full)
-  }
-
-  /** Syncs once, and returns the wait until the next time in milliseconds. */
-  async #attempt(full: boolean): Promise<number> {
     const { sync, log, observe } = this.#options
     const { signal } = this.#stopping
     const { name, intervalMs } = this.source
     const observed = observe({ kind: 'sync', name })
     const startedAt = performance.now()
-    const attempts = this.#state.attempts + 1
-    this.#state = { ...this.#state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
+    const attempts = this.state.attempts + 1
+    this.state = { ...this.state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
     try {
       const synced = await sync(this.source, { full, signal })
-      await this.#finish({ ...this.#state, ...describeSuccess(synced) })
-      if (synced.changed) log.info({ source: name, ...pickCounts(this.#state) }, 'synced')
+      await this.#finish({ ...this.state, ...describeSuccess(synced) })
+      if (synced.changed) log.info({ source: name, ...pickCounts(this.state) }, 'synced')
       observed.end({ result: 'ok' })
-      this.#writeAudit(startedAt, { changed: synced.changed ? 1 : 0, ...pickCounts(this.#state) })
+      this.#writeAudit(startedAt, { changed: synced.changed ? 1 : 0, ...pickCounts(this.state) })
       return intervalMs
     } catch (error) {
       const { retryAfterMs, ...failure } = describeFailure(error)
       observed.end({ result: 'error', code: failure.code })
       this.#writeAudit(startedAt, {}, failure.code)
       if (signal.aborted) return 0
-      const isNew = failure.message !== this.#state.error?.message
-      await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })
+      const isNew = failure.message !== this.state.error?.message
+      await this.#finish({ ...this.state, state: 'failed', tried: true, error: failure })
       if (isNew) log.warn({ source: name, ...failure }, 'the sync failed; the entries of the last sync stay')
-      return computeRetryWait({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
+      return computeRetryWait({ attempts: this.state.attempts, intervalMs, retryAfterMs })
     }
   }
 
@@ -291,7 +271,7 @@ class SourceSchedule implements Schedule {
       } catch (error) {
         log.warn({ source: this.source.name, err: error }, 'the state of a source can’t be recorded')
       }
-    this.#state = state
+    this.state = state
   }
 }
 

@@ -29,7 +29,7 @@ interface SyncOptions {
   readonly full: boolean
   readonly stateDirectory: string
   readonly clones: KeptClones
-  readonly failedContents: FailedContents
+  readonly failedContents: ReturnType<typeof createFailedContents>
   readonly signal: AbortSignal
   /** Runs work that only one replica may do at a time for this source. */
   readonly runAlone: <T>(work: () => Promise<T>) => Promise<T>
@@ -102,7 +102,8 @@ async function syncChanged(
       return await apply(database, source, { settingsHash, content, before, signal })
     }
     if (failed !== undefined) throw addCursor(failed.error, content.newCursor)
-    await writeToStore(recordCursor(database, source.name, content.newCursor))
+    const row = { content_hash: content.newCursor }
+    await writeToStore(database.updateTable('source').set(row).where('name', '=', source.name).execute())
     return false
   })
   return buildResult(await readApplied(database, source.name), changed)
@@ -122,14 +123,14 @@ async function apply(
   { name, filter }: SyncedSource,
   { settingsHash, content, before, signal }: ReadContent,
 ): Promise<boolean> {
-  if (signal.aborted) throw buildStopError()
+  signal.throwIfAborted()
   const staging = await writeToStore(stageSync(database, name))
   try {
     const wanted = createFilter(filter)
     const problems = [...before]
     const known = new Set(before.map(formatProblem))
     for await (const batch of content.batches) {
-      if (signal.aborted) throw buildStopError()
+      signal.throwIfAborted()
       const versions = await filterInTurns(batch.versions, wanted)
       await writeToStore(staging.add(versions))
       // In a complete pass the reader has seen all names.
@@ -138,7 +139,7 @@ async function apply(
       for (const problem of added) known.add(formatProblem(problem))
       problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
     }
-    if (signal.aborted) throw buildStopError()
+    signal.throwIfAborted()
     const { complete } = content
     const now = new Date().toISOString()
     return await writeToStore(
@@ -193,18 +194,12 @@ async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolea
   return kept
 }
 
-const buildStopError = () => new SourceError('stopped', 'the sync was stopped')
-
 async function writeToStore<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {
     throw new SourceError('store_failed', `the store can’t write it: ${(error as Error).message}`, { cause: error })
   }
-}
-
-async function recordCursor(database: Database, source: string, cursor: string): Promise<void> {
-  await database.updateTable('source').set({ content_hash: cursor }).where('name', '=', source).execute()
 }
 
 async function countHeld(database: Database, source: string) {
@@ -234,28 +229,24 @@ function readProblems(applied: Applied): readonly Problem[] {
   return JSON.parse(applied?.problems ?? '[]') as Problem[]
 }
 
-/** The last content of each source that could not be read. It is not fetched again before it changes. */
-interface FailedContents {
-  find(source: SyncedSource): FailedContent | undefined
-  /** Records the end of a sync, with its error if it failed. */
-  note(source: SyncedSource, error?: unknown): void
-}
-
 interface FailedContent {
   readonly cursor: string
   readonly error: SourceError
+  readonly settings: string
 }
 
 const MOST_FAILED = 4096
 
-export function createFailedContents(): FailedContents {
-  const failed = new Map<string, FailedContent & { readonly settings: string }>()
+/** Keeps the last content of each source that could not be read. It is not fetched again before it changes. */
+export function createFailedContents() {
+  const failed = new Map<string, FailedContent>()
   return {
-    find(source) {
+    find(source: SyncedSource): FailedContent | undefined {
       const found = failed.get(source.name)
       return found?.settings === hashSettings(source) ? found : undefined
     },
-    note(source, error) {
+    /** Records the end of a sync, with its error if it failed. */
+    note(source: SyncedSource, error?: unknown): void {
       // Other errors tell nothing about the content.
       if (error !== undefined && !(error instanceof SourceError && error.cursor !== undefined)) return
       failed.delete(source.name)

@@ -2,9 +2,9 @@
  * The writing thread. It has connections of its own, so that parsing and long transactions don't delay requests.
  * `writer.ts` starts it and gives it jobs.
  */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
-import { isDatabaseError, type ObserveStatement, type RunStatement } from '../../storage/sql.ts'
+import { isDatabaseError, type RunStatement } from '../../storage/sql.ts'
 import { createKeptClones } from '../sources/format/kept-clones.ts'
 import type { SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
@@ -18,7 +18,8 @@ import { underLease } from './lease.ts'
 import { createFailedContents, syncSource } from './sync-source.ts'
 import type { Answer, Call, Work, WorkerData } from './writer.ts'
 
-const port = requirePort(parentPort)
+if (parentPort === null) throw new Error('this file is the entry of a worker thread')
+const port = parentPort
 
 const { location, stateDirectory, replica, pulse } = workerData as WorkerData
 
@@ -29,13 +30,17 @@ startBeating(pulse)
 /** The controllers of running jobs, by which `writer.ts` aborts them. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
-const { observeStatement, sendStatements } = batchStatements((statements) =>
-  port.postMessage({ statements } satisfies Answer),
-)
+/** The reports of statements that have not been sent yet. */
+let statements: RunStatement[] = []
 
-function requirePort(parent: MessagePort | null): MessagePort {
-  if (parent === null) throw new Error('this file is the entry of a worker thread')
-  return parent
+function observeStatement(statement: RunStatement): void {
+  statements.push(statement)
+  if (statements.length === STATEMENTS_AT_ONCE) sendStatements()
+}
+
+function sendStatements(): void {
+  if (statements.length > 0) port.postMessage({ statements } satisfies Answer)
+  statements = []
 }
 
 /** Opens the store once. If that fails, the next job tries again. */
@@ -128,27 +133,4 @@ function serializeError(error: Error) {
   const { message } = error
   if (error instanceof SourceError) return { message, code: error.code, retryAfterMs: error.retryAfterMs }
   return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
-}
-
-/** Collects the reports of statements, so that `send` gets many at a time. */
-function batchStatements(send: (statements: readonly RunStatement[]) => void): {
-  readonly observeStatement: ObserveStatement
-  sendStatements(): void
-} {
-  let batch: RunStatement[] = []
-
-  function sendStatements(): void {
-    if (batch.length === 0) return
-    const statements = batch
-    batch = []
-    send(statements)
-  }
-
-  return {
-    sendStatements,
-    observeStatement(statement) {
-      batch.push(statement)
-      if (batch.length === STATEMENTS_AT_ONCE) sendStatements()
-    },
-  }
 }

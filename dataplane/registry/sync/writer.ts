@@ -23,10 +23,12 @@ export interface Jobs extends AdminWriter {
 
 /** The jobs as the thread implements them: with one argument and a signal. */
 export interface Work extends Omit<Jobs, 'syncSource'> {
-  syncSource(
-    argument: { readonly source: SyncedSource; readonly full: boolean },
-    signal: AbortSignal,
-  ): Promise<SyncResult>
+  syncSource(argument: SyncArgument, signal: AbortSignal): Promise<SyncResult>
+}
+
+interface SyncArgument {
+  readonly source: SyncedSource
+  readonly full: boolean
 }
 
 export type Call =
@@ -213,11 +215,6 @@ export function startWriter(options: WriterOptions, log: Logger): Jobs {
     removeRegistry: (change) => thread.post('removeRegistry', change),
     close: () => thread.close(),
   }
-}
-
-interface SyncArgument {
-  readonly source: SyncedSource
-  readonly full: boolean
 }
 
 function buildError({ message, code, retryAfterMs, away }: PlainError): Error {
