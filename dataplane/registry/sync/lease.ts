@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
-import type { RegistryTables } from '../store/database/schema.ts'
+import type { Database } from '../store/database/schema.ts'
 
 /** If a holder does not renew for this time, another replica may take over. */
 const LEASE_MS = 15_000
@@ -20,7 +20,7 @@ interface Lease {
  * work then. With SQLite there are no other replicas. Throws the reason of the signal.
  */
 export async function underLease<T>(
-  database: Kysely<RegistryTables>,
+  database: Database,
   { name, holder, signal }: Lease,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -53,7 +53,7 @@ export async function underLease<T>(
 }
 
 /** Takes or renews a lease; false if another holder has it. The database's clock counts for all replicas. */
-async function take(database: Kysely<RegistryTables>, name: string, holder: string): Promise<boolean> {
+async function take(database: Database, name: string, holder: string): Promise<boolean> {
   const now = sql`extract(epoch from clock_timestamp()) * 1000`
   const { rows } = await sql`
     insert into lease as l (name, holder, expires_at) values (${name}, ${holder}, ${now} + ${sql.lit(LEASE_MS)})

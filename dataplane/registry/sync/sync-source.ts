@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { describeTwin } from '../sources/format/catalog-reader.ts'
 import { createFilter } from '../sources/format/filter.ts'
@@ -21,7 +21,7 @@ import { pollUrl } from '../sources/http/poll-url.ts'
 import { pollKubernetes } from '../sources/kubernetes/poll.ts'
 import { pollFile, pollInline } from '../sources/poll-file.ts'
 import { stageSync } from '../store/apply/apply-sync.ts'
-import type { RegistryTables } from '../store/database/schema.ts'
+import type { Database } from '../store/database/schema.ts'
 import { inChunks } from '../store/database/statement.ts'
 import { hashSettings, writeSyncMarker } from './quarantine.ts'
 
@@ -34,8 +34,6 @@ interface SyncOptions {
   /** Runs work that only one replica may do at a time for this source. */
   readonly runAlone: <T>(work: () => Promise<T>) => Promise<T>
 }
-
-type Database = Kysely<RegistryTables>
 
 /** Must be incremented when the same bytes are read differently, so that unchanged sources are read again. */
 const READER_REVISION = 5

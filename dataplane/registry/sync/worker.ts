@@ -3,7 +3,6 @@
  * `writer.ts` starts it and gives it jobs.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Kysely } from 'kysely'
 import { isDatabaseError, type RunStatement } from '../../storage/sql.ts'
 import { createKeptClones } from '../sources/format/kept-clones.ts'
 import type { SyncResult } from '../sources/format/source.ts'
@@ -11,7 +10,7 @@ import { SourceError } from '../sources/format/source-error.ts'
 import { applySettings } from '../store/apply/apply-settings.ts'
 import { type ChangeScope, notifyReplicas } from '../store/database/change-notifications.ts'
 import { openForWriting } from '../store/database/open.ts'
-import type { RegistryTables } from '../store/database/schema.ts'
+import type { Database } from '../store/database/schema.ts'
 import { createGroupCommit } from '../store/publish/group-commit.ts'
 import { inDatabase, recordBegin, startBeating } from './heartbeat.ts'
 import { underLease } from './lease.ts'
@@ -29,7 +28,7 @@ const STATEMENTS_AT_ONCE = 256
 startBeating(pulse)
 /** The controllers of running jobs, by which `writer.ts` aborts them. */
 const running = new Map<number, AbortController>()
-let opened: Promise<Kysely<RegistryTables>> | undefined
+let opened: Promise<Database> | undefined
 /** The reports of statements that have not been sent yet. */
 let statements: RunStatement[] = []
 
@@ -44,7 +43,7 @@ function sendStatements(): void {
 }
 
 /** Opens the store once. If that fails, the next job tries again. */
-function database(): Promise<Kysely<RegistryTables>> {
+function database(): Promise<Database> {
   opened ??= openForWriting(location, (call) => inDatabase(pulse, call), observeStatement).catch((error) => {
     opened = undefined
     throw error

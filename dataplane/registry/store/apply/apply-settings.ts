@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { type Insertable, type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Insertable, type RawBuilder, sql } from 'kysely'
 import { findKind } from '../../../config/registry.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import { internOne } from '../database/claims-sets.ts'
 import type { RegistrySetting, SourceSetting } from '../database/records.ts'
-import type { Origin, RegistryTables } from '../database/schema.ts'
+import type { Database, Origin, RegistryTables } from '../database/schema.ts'
 import { forgetPasses } from './apply-sync.ts'
 import { refreshListing, renewRevisions } from './refresh.ts'
 
@@ -18,11 +18,11 @@ export interface StoreSettings {
  * Makes the store have exactly these sources and registries, besides those of the API, in one transaction. Sources that
  * are no longer configured are removed with their entries. If the API has used a name, the file takes it over.
  */
-export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
+export function applySettings(database: Database, settings: StoreSettings): Promise<void> {
   return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
 }
 
-async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
+async function writeSettings(database: Database, settings: StoreSettings): Promise<void> {
   const at = new Date().toISOString()
   // Replicas that start together wait here for each other.
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(database)
@@ -38,14 +38,14 @@ async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSe
 
 const SETTINGS_LOCK = 7_461_001
 
-function findConfigured(database: Kysely<RegistryTables>, table: 'source' | 'registry') {
+function findConfigured(database: Database, table: 'source' | 'registry') {
   return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()
 }
 
 /** The most entries that one statement removes. With hundreds of thousands it would exceed its timeout. */
 const DROPPED_AT_ONCE = 10_000
 
-async function dropEntries(database: Kysely<RegistryTables>, source: number): Promise<void> {
+async function dropEntries(database: Database, source: number): Promise<void> {
   type Key = Pick<RegistryTables['entry'], 'type' | 'name'>
   let behind: Key | undefined = { type: 'server', name: '' }
   while (behind !== undefined) {
@@ -70,7 +70,7 @@ async function dropEntries(database: Kysely<RegistryTables>, source: number): Pr
   }
 }
 
-export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
+export async function dropSource(database: Database, id: number): Promise<void> {
   await renewRevisions(database, [id])
   await forgetPasses(database, id)
   await dropEntries(database, id)
@@ -78,7 +78,7 @@ export async function dropSource(database: Kysely<RegistryTables>, id: number): 
 }
 
 export async function writeSource(
-  database: Kysely<RegistryTables>,
+  database: Database,
   { name, config, claims }: SourceSetting,
   origin: Origin,
   at: string,
@@ -105,7 +105,7 @@ export async function writeSource(
 }
 
 /** Empties a source that changes its type, since it has nothing in common with the one before. */
-async function emptySource(database: Kysely<RegistryTables>, source: number): Promise<void> {
+async function emptySource(database: Database, source: number): Promise<void> {
   await dropEntries(database, source)
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
   await database.deleteFrom('document').where('source_id', '=', source).execute()
@@ -115,7 +115,7 @@ async function emptySource(database: Kysely<RegistryTables>, source: number): Pr
 }
 
 /** Gives the claims of a synced source to its entries. */
-async function inheritClaims(database: Kysely<RegistryTables>, source: number, claims_set: number): Promise<void> {
+async function inheritClaims(database: Database, source: number, claims_set: number): Promise<void> {
   await database
     .updateTable('entry')
     .set({ claims_set })
@@ -127,7 +127,7 @@ async function inheritClaims(database: Kysely<RegistryTables>, source: number, c
 }
 
 export async function writeRegistry(
-  database: Kysely<RegistryTables>,
+  database: Database,
   { name, sources, claims }: RegistrySetting,
   origin: Origin,
   at: string,
@@ -141,16 +141,13 @@ export async function writeRegistry(
     await database.updateTable('registry').set({ origin, claims_set, updated_at: at }).where('id', '=', id).execute()
 }
 
-function insertRegistry(
-  database: Kysely<RegistryTables>,
-  row: Omit<Insertable<RegistryTables['registry']>, 'revision'>,
-) {
+function insertRegistry(database: Database, row: Omit<Insertable<RegistryTables['registry']>, 'revision'>) {
   const values = { ...row, revision: randomUUID() }
   return database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()
 }
 
 /** Sets the sources of a registry; true if they differ from before. */
-async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {
+async function applyOrder(database: Database, registry: number, names: readonly string[]) {
   const rows =
     names.length === 0
       ? []
@@ -169,7 +166,7 @@ async function applyOrder(database: Kysely<RegistryTables>, registry: number, na
   return !same
 }
 
-async function writeOrder(database: Kysely<RegistryTables>, registry: number, sources: readonly number[]) {
+async function writeOrder(database: Database, registry: number, sources: readonly number[]) {
   await database.deleteFrom('registry_source').where('registry_id', '=', registry).execute()
   if (sources.length > 0)
     await database

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database, RegistryTables } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
 import { NumberSet } from './number-set.ts'
 import { refreshLatest, refreshListing, renewRevisions } from './refresh.ts'
@@ -27,8 +27,6 @@ interface Staging {
   finish(end: PassEnd): Promise<boolean>
   drop(): Promise<void>
 }
-
-type Database = Kysely<RegistryTables>
 
 /**
  * Begins to write a pass over a source. Each batch is on the disk before the next. An earlier pass that is unfinished

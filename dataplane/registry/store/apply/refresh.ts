@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
-import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
+import { type Database, TOMBSTONE_RANK } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
 
 /** The scope of a change: the content of a source, the sources of a registry, or some entries. */
 type Changed = { readonly source: number } | { readonly registry: number } | { readonly entries: readonly number[] }
 
 /** Updates `listing` from the tables that it is derived from. Only differences are written. */
-export async function refreshListing(database: Kysely<RegistryTables>, changed: Changed): Promise<void> {
+export async function refreshListing(database: Database, changed: Changed): Promise<void> {
   if ('source' in changed)
     await refreshRows(
       database,
@@ -24,15 +24,11 @@ export async function refreshListing(database: Kysely<RegistryTables>, changed: 
 }
 
 /** Adds new entries to `listing`. */
-export async function listAdded(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
+export async function listAdded(database: Database, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) => addMissing(database, sql`e.id in (${sql.join(ids)})`))
 }
 
-async function refreshRows(
-  database: Kysely<RegistryTables>,
-  entries: RawBuilder<unknown>,
-  rows: RawBuilder<unknown>,
-): Promise<void> {
+async function refreshRows(database: Database, entries: RawBuilder<unknown>, rows: RawBuilder<unknown>): Promise<void> {
   await sql`
     delete from listing where ${rows} and not exists (
       select 1 from (${selectWanted(entries)}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
@@ -41,7 +37,7 @@ async function refreshRows(
 }
 
 /** Adds missing rows. Rows that are left after outdated ones were removed are correct. */
-async function addMissing(database: Kysely<RegistryTables>, entries: RawBuilder<unknown>): Promise<void> {
+async function addMissing(database: Database, entries: RawBuilder<unknown>): Promise<void> {
   await sql`
     insert into listing (registry_id, entry_id, type, name, rank, claims_set) ${selectWanted(entries)}
     on conflict (registry_id, type, name, rank) do nothing`.execute(database)
@@ -56,7 +52,7 @@ const selectWanted = (entries: RawBuilder<unknown>) => sql`
  * Updates the latest version of entries: versions come before tombstones, then those that are not deleted, then the
  * newest. It is one ordered read, since for `exists` PostgreSQL would read all versions of the table.
  */
-export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
+export async function refreshLatest(database: Database, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>
     sql`
       update entry set (latest_id, living) = (
@@ -68,7 +64,7 @@ export async function refreshLatest(database: Kysely<RegistryTables>, entries: r
 }
 
 /** Renews the revisions of registries that have these sources. */
-export async function renewRevisions(database: Kysely<RegistryTables>, sources: readonly number[]): Promise<void> {
+export async function renewRevisions(database: Database, sources: readonly number[]): Promise<void> {
   // With one order for all, concurrent writers wait for each other and don't deadlock.
   const shown = sql`
     select id from registry where id in (

@@ -1,14 +1,13 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { allocateIds } from '../database/allocate-ids.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database, RegistryTables } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
 import { deriveColumns } from '../database/version-columns.ts'
 import type { NumberSet } from './number-set.ts'
 
-type Database = Kysely<RegistryTables>
 type Columns = ReturnType<typeof deriveColumns>
 
 interface Batch {

@@ -1,6 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
-import type { RegistryTables } from './schema.ts'
+import type { Database } from './schema.ts'
 
 type Table = 'entry' | 'document' | 'entry_version'
 
@@ -9,7 +9,7 @@ type Table = 'entry' | 'document' | 'entry_version'
  * written by one statement for each table.
  */
 export async function allocateIds<T extends Table>(
-  database: Kysely<RegistryTables>,
+  database: Database,
   counts: Readonly<Record<T, number>>,
 ): Promise<Readonly<Record<T, readonly number[]>>> {
   const wanted = Object.entries<number>(counts)
@@ -24,10 +24,7 @@ interface Allocated {
   readonly id: number
 }
 
-async function drawFromSequences(
-  database: Kysely<RegistryTables>,
-  wanted: [string, number][],
-): Promise<readonly Allocated[]> {
+async function drawFromSequences(database: Database, wanted: [string, number][]): Promise<readonly Allocated[]> {
   const tables = sql.join(wanted.map(([table, count]) => sql`(${table}, ${count}::int)`))
   const { rows } = await sql<Allocated>`
     with wanted as materialized (
@@ -38,7 +35,7 @@ async function drawFromSequences(
 }
 
 /** Counts on from the highest id. No lock is needed: SQLite has one writer. */
-async function countOn(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
+async function countOn(database: Database, wanted: [string, number][]): Promise<readonly Allocated[]> {
   const allocated: Allocated[] = []
   for (const [name, count] of wanted) {
     const { rows } = await sql<{ last: number | null }>`select max(id) as last from ${sql.table(name)}`.execute(

@@ -1,10 +1,9 @@
-import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import { isPostgres } from '../../../storage/sql.ts'
 import { listenPostgres } from '../../../storage/sql-postgres.ts'
 import type { StoreLocation } from './open.ts'
-import type { RegistryTables } from './schema.ts'
+import type { Database } from './schema.ts'
 
 const CHANNEL = 'portico_registry'
 /** Notifications are lost when their connection is, so this also polls for changes. */
@@ -14,11 +13,7 @@ const POLL_EVERY_MS = 5_000
 export type ChangeScope = 'entries' | 'settings'
 
 /** Notifies the other replicas, once the transaction is committed. `sender` is this replica. */
-export async function notifyReplicas(
-  database: Kysely<RegistryTables>,
-  sender: string,
-  scope: ChangeScope,
-): Promise<void> {
+export async function notifyReplicas(database: Database, sender: string, scope: ChangeScope): Promise<void> {
   if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, ${`${sender} ${scope}`})`.execute(database)
 }
 

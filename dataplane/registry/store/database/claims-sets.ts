@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
-import type { RegistryTables } from './schema.ts'
+import type { Database } from './schema.ts'
 
 /** Returns the same text for equal sets of claims, whatever their order. */
 export function canonicalClaims(claims: ClaimsMap): string {
@@ -12,7 +12,7 @@ const CLAIMS_LOCK = 7_461_002
 
 /** Returns the ids of sets by their canonical texts, and stores new sets. `before` has ids that are known already. */
 export async function internClaims(
-  database: Kysely<RegistryTables>,
+  database: Database,
   sets: Iterable<ClaimsMap>,
   before: ReadonlyMap<string, number> = new Map(),
 ): Promise<ReadonlyMap<string, number>> {
@@ -41,6 +41,6 @@ export async function internClaims(
 }
 
 /** Returns the id of a set, and stores a new set. */
-export async function internOne(database: Kysely<RegistryTables>, claims: ClaimsMap): Promise<number> {
+export async function internOne(database: Database, claims: ClaimsMap): Promise<number> {
   return (await internClaims(database, [claims])).get(canonicalClaims(claims)) as number
 }

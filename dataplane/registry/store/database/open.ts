@@ -1,6 +1,5 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { type ObserveStatement, openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
 import type { PostgresConfig } from '../../../storage/sql-postgres.ts'
@@ -9,7 +8,7 @@ import { createSearch } from './migrations/0002-search.ts'
 import { joinWords } from './migrations/0003-search-key.ts'
 import { searchedFirst } from './migrations/0004-searched-first.ts'
 import { keepBytes } from './migrations/0005-bytes.ts'
-import type { RegistryTables } from './schema.ts'
+import type { Database, RegistryTables } from './schema.ts'
 
 /** The location of the store: the path of a SQLite file, or a PostgreSQL database, which replicas may share. */
 export type StoreLocation = string | PostgresConfig
@@ -48,7 +47,7 @@ export async function openForWriting(
   location: StoreLocation,
   runBlocking?: RunBlocking,
   observe?: ObserveStatement,
-): Promise<Kysely<RegistryTables>> {
+): Promise<Database> {
   try {
     await migrateStore(location, runBlocking)
   } catch (error) {
@@ -84,7 +83,7 @@ async function migrateStore(location: StoreLocation, runBlocking?: RunBlocking):
 }
 
 /** Opens the store for reading. It must have been opened for writing before. */
-export function openForReading(location: StoreLocation, observe?: ObserveStatement): Kysely<RegistryTables> {
+export function openForReading(location: StoreLocation, observe?: ObserveStatement): Database {
   return openDatabase<RegistryTables>(
     typeof location === 'string'
       ? { dialect: 'sqlite', file: location, readOnly: true, observe }
@@ -93,7 +92,7 @@ export function openForReading(location: StoreLocation, observe?: ObserveStateme
 }
 
 /** Migrates to the newest schema in one transaction. Throws if a newer version of Portico has used the store. */
-async function migrate(database: Kysely<RegistryTables>): Promise<void> {
+async function migrate(database: Database): Promise<void> {
   const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
   const { error } = await migrator.migrateToLatest()
   if (error !== undefined) throw error

@@ -1,4 +1,4 @@
-import type { Generated } from 'kysely'
+import type { Generated, Kysely } from 'kysely'
 import type { EntryType, Status } from '../../catalog/entry.ts'
 
 /**
@@ -19,6 +19,9 @@ export interface RegistryTables {
   listing: ListingTable
   lease: LeaseTable
 }
+
+/** The store, or a transaction on it. */
+export type Database = Kysely<RegistryTables>
 
 /** The creator of a source or registry. Only the configuration file changes what it has created. */
 export type Origin = 'config' | 'api'

@@ -1,6 +1,7 @@
-import { type Compilable, type CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Compilable, type CompiledQuery, type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { asPreparedStatement } from '../../../storage/sql-postgres.ts'
+import type { Database } from './schema.ts'
 
 /** The rows of one statement. More would exceed the limits on parameters, fewer cost more statements. */
 const CHUNK_ROWS = 200
@@ -42,8 +43,8 @@ type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R
  * Builds a query once, to run it with other values each time: Kysely takes tens of microseconds to compile it, longer
  * than SQLite takes to run it for a page.
  */
-export function prepareStatement<T, V extends object, R>(
-  database: Kysely<T>,
+export function prepareStatement<V extends object, R>(
+  database: Database,
   build: Build<V, R>,
 ): (values: V) => Promise<R[]> {
   const compiled = compile(database, build)
@@ -51,9 +52,9 @@ export function prepareStatement<T, V extends object, R>(
 }
 
 /** Prepares a statement for transactions, all on the database of the first one. */
-export function prepareForTransactions<T, V extends object, R>(
+export function prepareForTransactions<V extends object, R>(
   build: Build<V, R>,
-): (database: Kysely<T>, values: V) => Promise<R[]> {
+): (database: Database, values: V) => Promise<R[]> {
   let compiled: CompiledQuery<R> | undefined
   return (database, values) => run(database, (compiled ??= compile(database, build)), values)
 }
@@ -69,12 +70,12 @@ export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) 
   }
 }
 
-function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>): CompiledQuery<R> {
+function compile<V, R>(database: Database, build: Build<V, R>): CompiledQuery<R> {
   const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
   return isPostgres(database) ? { ...compiled, sql: asPreparedStatement(compiled.sql) } : compiled
 }
 
-async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQuery<R>, values: V): Promise<R[]> {
+async function run<V extends object, R>(database: Database, query: CompiledQuery<R>, values: V): Promise<R[]> {
   const parameters = query.parameters.map((value) =>
     value instanceof Parameter ? values[value.name as keyof V] : value,
   )
@@ -95,6 +96,6 @@ export function limitTo(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`
 }
 
-export function numberLists(database: Pick<Kysely<unknown>, 'getExecutor'>): NumberLists {
+export function numberLists(database: Database): NumberLists {
   return isPostgres(database) ? postgresLists : sqliteLists
 }

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { IncomingVersion, Status } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { searchText } from '../../catalog/search-text.ts'
-import type { RegistryTables } from './schema.ts'
+import type { Database } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 
 /** A version in the consumer API. `document` and `other_meta` are JSON texts. */
@@ -131,10 +131,8 @@ export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>)
   return sql`(select revision from registry where id = ${value('registry')}) as revision`
 }
 
-export function createReadRevision(
-  database: Kysely<RegistryTables>,
-): (registry: number) => Promise<string | undefined> {
-  const revisions = prepareStatement<RegistryTables, { registry: number }, { revision: string }>(
+export function createReadRevision(database: Database): (registry: number) => Promise<string | undefined> {
+  const revisions = prepareStatement<{ registry: number }, { revision: string }>(
     database,
     (value) => sql<{ revision: string }>`select revision from registry where id = ${value('registry')}`,
   )

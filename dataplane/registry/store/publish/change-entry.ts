@@ -1,12 +1,10 @@
-import type { Kysely } from 'kysely'
 import { lockSource } from '../apply/apply-sync.ts'
 import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.ts'
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database, RegistryTables } from '../database/schema.ts'
 import { countBytes } from '../database/version-columns.ts'
 
-type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 
 /** Replaces the claims of an entry. As the other functions here, it must be called in a transaction. */

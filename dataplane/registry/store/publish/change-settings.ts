@@ -1,13 +1,12 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { findKind, MOST_NAMED, type SourceKind } from '../../../config/registry.ts'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 import { dropSource, writeRegistry, writeSource } from '../apply/apply-settings.ts'
 import { canonicalClaims } from '../database/claims-sets.ts'
 import type { AdminWriter } from '../database/records.ts'
-import type { Origin, RegistryTables } from '../database/schema.ts'
+import type { Database, Origin } from '../database/schema.ts'
 
-type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 type Outcome<K extends keyof AdminWriter> = ReturnType<AdminWriter[K]>
 

@@ -1,13 +1,10 @@
-import type { Kysely } from 'kysely'
 import { isDatabaseAway, retryConflicts } from '../../../storage/sql.ts'
 import { type ChangeScope, notifyReplicas } from '../database/change-notifications.ts'
 import type { AdminWriter, Publication } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
 import { ManagedSizes, publishAll } from './publish.ts'
-
-type Database = Kysely<RegistryTables>
 
 /** The changes that are written one by one. Publications are written together. */
 const changes: {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { listAdded, renewRevisions } from '../apply/refresh.ts'
 import { allocateIds } from '../database/allocate-ids.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database, RegistryTables } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
 import { type FreshColumns, groupByEntry, type Write } from './known-entries.ts'
 
@@ -38,7 +38,7 @@ type Values = { readonly [C in Column]: readonly (string | null)[] } & {
 
 const columns = sql.join(COLUMNS.map((column) => sql.ref(column)))
 
-const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value) => {
+const insertAll = prepareForTransactions<Values, unknown>((value) => {
   const texts = (name: keyof Values): RawBuilder<unknown> => sql`${value(name)}::text[]`
   const numbers = (name: keyof Values): RawBuilder<unknown> => sql`${value(name)}::int[]`
   return sql`
@@ -74,7 +74,7 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
 })
 
 /** Inserts new versions and entries, and renews the revisions of their registries. */
-export async function insertFresh(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
+export async function insertFresh(database: Database, fresh: readonly Write[]): Promise<void> {
   const added = groupByEntry(fresh)
   const ids = await allocateIds(database, { entry: added.length, document: fresh.length, entry_version: fresh.length })
   const entries = added.map(({ entry, newest }, index) => {
@@ -112,7 +112,7 @@ export async function insertFresh(database: Kysely<RegistryTables>, fresh: reado
 }
 
 async function insert(
-  database: Kysely<RegistryTables>,
+  database: Database,
   table: keyof RegistryTables,
   rows: readonly Readonly<Record<string, unknown>>[],
 ): Promise<void> {
@@ -127,7 +127,7 @@ async function insert(
 const drawId = (table: string) => sql`nextval((select pg_get_serial_sequence(${sql.lit(table)}, 'id')::regclass))::int`
 
 /** Does the same on PostgreSQL by one statement, since each statement is a round trip. */
-export async function insertFreshAtOnce(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
+export async function insertFreshAtOnce(database: Database, fresh: readonly Write[]): Promise<void> {
   const added = groupByEntry(fresh)
   const places = new Map(added.map(({ entry }, index) => [entry, index + 1]))
   const texts = Object.fromEntries(COLUMNS.map((column) => [column, fresh.map(({ columns }) => columns[column])])) as {

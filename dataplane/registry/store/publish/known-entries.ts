@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { Publication } from '../database/records.ts'
-import type { EntryTable, EntryVersionTable, RegistryTables } from '../database/schema.ts'
+import type { Database, EntryTable, EntryVersionTable } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
 
 export interface KnownVersion {
@@ -60,7 +60,7 @@ interface KnownEntriesQuery {
   readonly precedences: readonly string[]
 }
 
-const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, KnownRow>(
+const knownRows = prepareForTransactions<KnownEntriesQuery, KnownRow>(
   (value) => sql<KnownRow>`
     select e.id, e.source_id, e.type, e.name, e.claims_set, v.id as version_id, v.precedence, v.gone_at, v.document_id,
       d.text
@@ -73,7 +73,7 @@ const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, Know
 
 /** Loads the entries that are published to with all their versions, and the documents that are published again. */
 export async function loadKnown(
-  database: Kysely<RegistryTables>,
+  database: Database,
   resolved: readonly ResolvedPublication[],
 ): Promise<Map<string, KnownEntry>> {
   const entries = new Map<string, KnownEntry>()
@@ -97,7 +97,7 @@ export async function loadKnown(
   return entries
 }
 
-function selectKnown(database: Kysely<RegistryTables>, { sources, names, precedences }: KnownEntriesQuery) {
+function selectKnown(database: Database, { sources, names, precedences }: KnownEntriesQuery) {
   return database
     .selectFrom('entry as e')
     .innerJoin('entry_version as v', 'v.entry_id', 'e.id')

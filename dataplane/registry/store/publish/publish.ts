@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isEmpty } from '../../../identity/claims.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 import { readUpstreamMeta } from '../../catalog/entry.ts'
@@ -8,7 +8,7 @@ import { precedence } from '../../catalog/precedence.ts'
 import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { Publication, PublishOutcome } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
 import { deriveColumns } from '../database/version-columns.ts'
 import { insertFresh, insertFreshAtOnce } from './insert-fresh.ts'
@@ -21,8 +21,6 @@ import {
   type ResolvedPublication,
   type Write,
 } from './known-entries.ts'
-
-type Database = Kysely<RegistryTables>
 
 interface ManagedSource {
   readonly id: number
@@ -52,7 +50,7 @@ interface LockedSource {
 }
 
 /** Locks sources until the transaction ends, and reads sets of claims. */
-const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
+const lockSources = prepareForTransactions<Lock, LockedSource>(
   (value) => sql<LockedSource>`
     select id, name, config, (select s.claims from claims_set s where s.id = source.claims_set) as source_claims,
       (select json_object_agg(c.claims, c.id) from claims_set c where c.claims = any(${value('claims')}::text[])) as sets
@@ -243,7 +241,7 @@ export class ManagedSizes {
   readonly #sources = new Map<number, Counted>()
 
   /** Returns the bytes of a source. It counts again if the count is old, or if `wanted` more would exceed the limit. */
-  async held(database: Kysely<RegistryTables>, source: number, wanted: number, most: number): Promise<number> {
+  async held(database: Database, source: number, wanted: number, most: number): Promise<number> {
     const known = this.#sources.get(source)
     const age = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.at
     const isFull = known !== undefined && known.bytes + wanted > most

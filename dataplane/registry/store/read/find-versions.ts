@@ -1,8 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { foldTerm, likePattern, trigrams } from '../../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from '../database/migrations/0003-search-key.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import { revisionColumn } from '../database/version-columns.ts'
 
@@ -17,15 +17,15 @@ interface NextQuery {
 }
 
 /** Finds versions of all registries by an index. Undefined if there are many, or if the index can't find them. */
-export function createFindVersions(database: Kysely<RegistryTables>) {
+export function createFindVersions(database: Database) {
   const index = isPostgres(database) ? createPostgresIndex(database) : createSqliteIndex(database)
-  const changed = prepareStatement<RegistryTables, { since: string; registry: number }, Match>(
+  const changed = prepareStatement<{ since: string; registry: number }, Match>(
     database,
     (value) => sql<Match>`
       select id, ${revisionColumn(value)}
       from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW_CHANGED)}`,
   )
-  const nextChanged = prepareStatement<RegistryTables, { since: string; from: string; registry: number }, NextNameRow>(
+  const nextChanged = prepareStatement<{ since: string; from: string; registry: number }, NextNameRow>(
     database,
     (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)}
@@ -105,8 +105,8 @@ interface SqliteValues {
 type SqlitePlaceholder = (name: 'query' | 'pattern') => RawBuilder<unknown>
 
 /** Creates the search by the trigrams of FTS5; see migration 0002. */
-function createSqliteIndex(database: Kysely<RegistryTables>): TermIndex {
-  const beginning = prepareStatement<RegistryTables, { from: string; to: string }, { term: string }>(
+function createSqliteIndex(database: Database): TermIndex {
+  const beginning = prepareStatement<{ from: string; to: string }, { term: string }>(
     database,
     (value) => sql<{ term: string }>`
       select term from version_search_term where term >= ${value('from')} and term <= ${value('to')}
@@ -114,13 +114,13 @@ function createSqliteIndex(database: Kysely<RegistryTables>): TermIndex {
   )
   const found = (value: SqlitePlaceholder) => sql`
     s.version_search match ${value('query')} and v.id = s.rowid and v.search_text like ${value('pattern')} escape '\\'`
-  const matching = prepareStatement<RegistryTables, Omit<SqliteValues, 'from'>, Match>(
+  const matching = prepareStatement<Omit<SqliteValues, 'from'>, Match>(
     database,
     (value) => sql<Match>`
       select v.id, ${revisionColumn(value)}
       from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW_IN_SQLITE)}`,
   )
-  const next = prepareStatement<RegistryTables, SqliteValues, NextNameRow>(
+  const next = prepareStatement<SqliteValues, NextNameRow>(
     database,
     (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)} from version_search s cross join entry_version v cross join entry e
@@ -181,15 +181,15 @@ const inIndex = (value: PostgresPlaceholder<'key' | 'pattern'>) =>
 
 const isFew = sql`count(*) < ${sql.lit(FEW_IN_POSTGRES)}`
 /** Creates the search by trigrams of whole lines; see migration 0003. */
-function createPostgresIndex(database: Kysely<RegistryTables>): TermIndex {
-  const matching = prepareStatement<RegistryTables, Omit<PostgresValues, 'from'>, Matching>(
+function createPostgresIndex(database: Database): TermIndex {
+  const matching = prepareStatement<Omit<PostgresValues, 'from'>, Matching>(
     database,
     (value) => sql<Matching>`
       select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)} from (
         select v.id from entry_version v where ${inIndex(value)} limit ${sql.lit(FEW_IN_POSTGRES)}) f`,
   )
   // PostgreSQL would read all names for a few thousand matches if this were a join.
-  const next = prepareStatement<RegistryTables, PostgresValues, Matching & NextNameRow>(
+  const next = prepareStatement<PostgresValues, Matching & NextNameRow>(
     database,
     (value) => sql<Matching & NextNameRow>`
       select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)},
@@ -199,7 +199,7 @@ function createPostgresIndex(database: Kysely<RegistryTables>): TermIndex {
       from (select v.id, v.entry_id from entry_version v where ${inIndex(value)}) f`,
   )
   // For a term without trigrams, reading all texts is faster than walking the whole index.
-  const nextInText = prepareStatement<RegistryTables, Omit<PostgresValues, 'key'>, NextNameRow>(
+  const nextInText = prepareStatement<Omit<PostgresValues, 'key'>, NextNameRow>(
     database,
     (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)} from entry e

@@ -1,10 +1,10 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { GatePosition } from '../../catalog/cursor.ts'
 import { listMembers, PUBLISHER_PROVIDED, type Status } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import { createReadRevision } from '../database/version-columns.ts'
 
@@ -42,12 +42,11 @@ const ATTEMPTS = 5
 /**
  * Creates the function that reads a page of the gate: all versions of all servers, deleted ones too, at one revision.
  */
-export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
+export function createGatePage(database: Database): ReadGatePage {
   const lists = numberLists(database)
   const findClusters = createFindClusters(database)
   const readRevision = createReadRevision(database)
   const findNext = prepareStatement<
-    RegistryTables,
     { registry: number; name: string; rank: number; precedence: string; limit: number },
     Found
   >(
@@ -60,7 +59,7 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
         and (l.name, l.rank, v.precedence) > (${value('name')}, ${value('rank')}, ${value('precedence')})
       order by l.name, l.rank, v.precedence ${limitTo(value('limit'))}`,
   )
-  const readDocuments = prepareStatement<RegistryTables, { ids: unknown }, { id: number; text: string }>(
+  const readDocuments = prepareStatement<{ ids: unknown }, { id: number; text: string }>(
     database,
     (value) => sql<{ id: number; text: string }>`
       select d.id, d.text from ${lists.table(value('ids'))} c cross join document d where d.id = c.value`,
@@ -115,8 +114,8 @@ export function createGatePage(database: Kysely<RegistryTables>): ReadGatePage {
   }
 }
 
-function createFindClusters(database: Kysely<RegistryTables>): (registry: number) => Promise<ReadonlySet<number>> {
-  const find = prepareStatement<RegistryTables, { registry: number }, { id: number; config: string }>(
+function createFindClusters(database: Database): (registry: number) => Promise<ReadonlySet<number>> {
+  const find = prepareStatement<{ registry: number }, { id: number; config: string }>(
     database,
     (value) => sql<{ id: number; config: string }>`
       select s.id, s.config from registry_source r join source s on s.id = r.source_id

@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { foldTerm, trigrams } from '../../catalog/search-text.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   createReadRevision,
@@ -42,7 +42,7 @@ interface PageStatements {
  * walks by name otherwise. If the registry changes meanwhile, it reads the page again.
  */
 export function createListPage(
-  database: Kysely<RegistryTables>,
+  database: Database,
   makePage: MakePage,
 ): (query: StorePageQuery) => Promise<VersionPage> {
   const postgres = isPostgres(database)
@@ -193,13 +193,13 @@ type Values = Required<FilterValues> & {
 }
 
 /** Creates the function that reads a page of the matches of an index. It reads all of them, so they must be few. */
-function createFoundPage(database: Kysely<RegistryTables>) {
+function createFoundPage(database: Database) {
   const lists = numberLists(database)
   // This keeps both databases from moving the order into the outer query.
   const noMerge = isPostgres(database) ? sql`offset 0` : sql`limit -1`
 
   const statement = byShape((filter: VersionFilter, all: boolean) =>
-    prepareStatement<RegistryTables, Values, FoundRow>(database, (value) => {
+    prepareStatement<Values, FoundRow>(database, (value) => {
       const sees = (table: string) =>
         all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
       // The rows are ordered first, so that visibility is checked for one page only.

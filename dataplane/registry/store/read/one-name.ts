@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { Visible } from '../../authz/access.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
@@ -52,11 +52,11 @@ type VersionsValues = Required<FilterValues> & {
   readonly sets: unknown
 }
 
-function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) => Promise<FoundRow[]> {
+function createOneStep(database: Database): (query: OneNameQuery) => Promise<FoundRow[]> {
   const lists = numberLists(database)
 
   const statement = byShape((filter: VersionFilter, all: boolean, goesOn: boolean) =>
-    prepareStatement<RegistryTables, VersionsValues, FoundRow>(
+    prepareStatement<VersionsValues, FoundRow>(
       database,
       (value) => sql<FoundRow>`
             select ${versionColumns}, r.revision
@@ -89,10 +89,7 @@ function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) 
 }
 
 /** Creates the function that reads a page of versions of one name, newest first. */
-export function createOneName(
-  database: Kysely<RegistryTables>,
-  makePage: MakePage,
-): (query: OneNameQuery) => Promise<VersionPage> {
+export function createOneName(database: Database, makePage: MakePage): (query: OneNameQuery) => Promise<VersionPage> {
   const step = createOneStep(database)
 
   async function find({ limit, ...query }: OneNameQuery): Promise<ReadAttempt> {
@@ -155,12 +152,12 @@ interface BatchOptions<Q, R> {
  * Creates the function that finds the latest version of a name, in the first source that the caller sees. Concurrent
  * look-ups share a statement, since on PostgreSQL its fixed cost is most of the time.
  */
-export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQuery) => Promise<FoundRow | undefined> {
+export function createLookUp(database: Database): (query: LookUpQuery) => Promise<FoundRow | undefined> {
   const lists = numberLists(database)
   const postgres = isPostgres(database)
 
   const statement = byShape((includeDeleted: boolean, all: boolean) =>
-    prepareStatement<RegistryTables, LookUpValues, LookUpRow>(database, (value) => {
+    prepareStatement<LookUpValues, LookUpRow>(database, (value) => {
       // Without the subquery PostgreSQL plans again for each length of the list, which takes 1 ms.
       const names = postgres
         ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`

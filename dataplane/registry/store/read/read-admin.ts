@@ -1,8 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import type { AdminReader, EntryPageQuery, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -75,7 +75,7 @@ function buildSummary({ version, status, title, description, published_at, updat
 
 /** Creates the reads of the admin API, which show entries as they are in their sources. */
 export function createAdminReader(
-  database: Kysely<RegistryTables>,
+  database: Database,
   snapshot: Snapshot,
   askStore: <T>(answer: Promise<T>) => Promise<T>,
 ): AdminReader {
@@ -84,7 +84,7 @@ export function createAdminReader(
     buildPage((await selectVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 
   // It is prepared because it runs before each publication.
-  const named = prepareStatement<RegistryTables, Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(
+  const named = prepareStatement<Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(
     database,
     (value) => sql`
       select e.id, s.name as source, e.type, e.name, c.claims

@@ -1,4 +1,3 @@
-import type { Kysely } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
 import { isDatabaseError } from '../../../storage/sql.ts'
 import type { Visible } from '../../authz/access.ts'
@@ -7,7 +6,7 @@ import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { foldTerm, likePattern } from '../../catalog/search-text.ts'
 import type { AdminReader } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
 import { createGatePage, type GatePage } from './gate-page.ts'
 import { createListPage } from './list-page.ts'
@@ -59,7 +58,7 @@ export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   catchUp(): Promise<void>
 }
 
-export function createReader(database: Kysely<RegistryTables>, snapshot: Snapshot): Reader {
+export function createReader(database: Database, snapshot: Snapshot): Reader {
   const makePage = createMakePage(database)
   const listPage = createListPage(database, makePage)
   const lookUp = createLookUp(database)

@@ -1,8 +1,7 @@
-import type { Kysely } from 'kysely'
 import type { ClaimsMap } from '../../../identity/claims.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { RegistryRecord, SourceRecord } from '../database/records.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 
 /** The part of the store that every request needs. It is kept in memory, and read again after each change. */
 export interface Snapshot {
@@ -32,7 +31,7 @@ const NOTHING: State = {
 }
 
 /** Creates the snapshot. It calls `onSettings` when the settings of sources or registries have changed. */
-export async function createSnapshot(database: Kysely<RegistryTables>, onSettings?: () => void): Promise<Snapshot> {
+export async function createSnapshot(database: Database, onSettings?: () => void): Promise<Snapshot> {
   let state = NOTHING
   let running: Promise<void> | undefined
   let next: Promise<void> | undefined
@@ -87,7 +86,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
  * Reads only the revisions, by one query if no set of claims is new. Returns undefined if registries or their claims
  * have changed too: content that was read by a registry's id must not be cached under the revision of another.
  */
-async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
+async function readRevisions(database: Database, before: State): Promise<State | undefined> {
   const rows = await database
     .selectFrom('registry')
     .select(['id', 'name', 'claims_set', 'revision'])
@@ -123,7 +122,7 @@ function formatSettings({ sources, registries }: State): string {
   ])
 }
 
-async function readState(database: Kysely<RegistryTables>, before: State): Promise<State> {
+async function readState(database: Database, before: State): Promise<State> {
   const sources = await database
     .selectFrom('source')
     .select(['name', 'origin', 'config', 'claims_set', 'created_at', 'updated_at', 'sync_state'])
@@ -165,10 +164,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
   }
 }
 
-async function readClaims(
-  database: Kysely<RegistryTables>,
-  before: State,
-): Promise<Pick<State, 'claims' | 'claimsSets'>> {
+async function readClaims(database: Database, before: State): Promise<Pick<State, 'claims' | 'claimsSets'>> {
   const { revision } = before.claimsSets
   const rows = await database.selectFrom('claims_set').selectAll().where('id', '>', revision).orderBy('id').execute()
   if (rows.length === 0) return before

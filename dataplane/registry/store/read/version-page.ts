@@ -1,6 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
-import type { RegistryTables } from '../database/schema.ts'
+import type { Database } from '../database/schema.ts'
 import { numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FoundRow,
@@ -47,9 +47,9 @@ export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Pro
  * Creates the function that makes a page of versions, up to the requested number and `PAGE_BYTES`. It reads their large
  * texts.
  */
-export function createMakePage(database: Kysely<RegistryTables>): MakePage {
+export function createMakePage(database: Database): MakePage {
   const lists = numberLists(database)
-  const readTexts = prepareStatement<RegistryTables, { versions: unknown; registry: number }, Texts>(
+  const readTexts = prepareStatement<{ versions: unknown; registry: number }, Texts>(
     database,
     (value) => sql<Texts>`
       select v.id as version_id, d.text as document, v.status_message, v.other_meta, ${revisionColumn(value)}

@@ -1,7 +1,7 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Visible } from '../../authz/access.ts'
 import type { EntryType } from '../../catalog/entry.ts'
-import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
+import { type Database, TOMBSTONE_RANK } from '../database/schema.ts'
 import { byShape, limitTo, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   columnsOfRow,
@@ -94,7 +94,7 @@ type CandidateRow = Candidate & { readonly rank: number; readonly revision: stri
 type CandidatePlaceholder = (name: keyof CandidateValues & string) => RawBuilder<unknown>
 
 /** Creates the function that takes a step on SQLite: it finds the next entries, then their versions. */
-export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
+export function createSqliteStep(database: Database): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
   const versions = createVersions(database)
   const readRevision = createReadRevision(database)
@@ -118,11 +118,11 @@ interface VersionsOptions {
   readonly values: FilterValues
 }
 
-function createVersions(database: Kysely<RegistryTables>) {
+function createVersions(database: Database) {
   const lists = numberLists(database)
 
   const statement = byShape((filter: VersionFilter) =>
-    prepareStatement<RegistryTables, VersionValues, FoundRow>(
+    prepareStatement<VersionValues, FoundRow>(
       database,
       // SQLite reads rows in the order of the list until the limit. With `order by` it would read all.
       (value) => sql<FoundRow>`
@@ -151,10 +151,10 @@ function createVersions(database: Kysely<RegistryTables>) {
  * Creates the function that finds the next entries by name. It merges a range of the index (registry, type, set, name)
  * for each visible set. Rows come by name and rank, since the first of a name is shown.
  */
-function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
+function createCandidates(database: Database): (query: CandidateQuery) => Promise<Candidates> {
   const readRevision = createReadRevision(database)
   const statement = byShape((parts: number | 'all', includeDeleted: boolean) =>
-    prepareStatement<RegistryTables, CandidateValues, CandidateRow>(database, (value) =>
+    prepareStatement<CandidateValues, CandidateRow>(database, (value) =>
       parts === 'all' ? selectAll(value, includeDeleted) : mergeRanges(value, includeDeleted, parts),
     ),
   )
@@ -228,11 +228,11 @@ type StepRow = (FoundRow | { readonly name: null; readonly revision: string }) &
  * type, set, name) for each visible set, so that hidden entries cost nothing. Opening twenty ranges takes longer than a
  * page, so for many sets it first scans entries of all sets.
  */
-export function createPostgresStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
+export function createPostgresStep(database: Database): (query: StepQuery) => Promise<Step> {
   const lists = numberLists(database)
 
   const statement = byShape((filter: VersionFilter, sees: Sees) =>
-    prepareStatement<RegistryTables, StepValues, StepRow>(
+    prepareStatement<StepValues, StepRow>(
       database,
       (value) => sql<StepRow>`
             with ${selectListed[sees](value, filter)}
