@@ -6,7 +6,13 @@ import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry.ts'
 import { followFile, readStamp } from '../../config/watch.ts'
 import { backoffDelay, whole } from '../../retry/backoff.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { resolveLocation, type SyncedSource, type SyncResult, type SyncState } from '../sources/format/source.ts'
+import {
+  type LocationOptions,
+  resolveLocation,
+  type SyncedSource,
+  type SyncResult,
+  type SyncState,
+} from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { watchKubernetes } from '../sources/kubernetes/watch.ts'
 import { createSemaphore, type Semaphore } from './semaphore.ts'
@@ -93,9 +99,7 @@ interface ScheduleOptions {
   readonly audit?: Auditing
 }
 
-interface ScheduleSettings {
-  readonly directory: string
-  readonly publicOnly: boolean
+interface ScheduleSettings extends LocationOptions {
   readonly sourceBytes: number
 }
 

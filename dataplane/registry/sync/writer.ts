@@ -120,11 +120,7 @@ class WriterThread {
       this.#closed = true
       return
     }
-    const patience = setTimeout(() => {
-      thread.terminate().catch(() => {
-        // The `exit` listener handles the end of the thread, however it ends.
-      })
-    }, CLOSE_MS)
+    const patience = setTimeout(() => terminate(thread), CLOSE_MS)
     await this.post('close').catch((error: Error) =>
       this.#log.warn({ err: error }, 'the store was not closed in order'),
     )
@@ -138,9 +134,7 @@ class WriterThread {
     let reason: string | undefined
     const unwatch = watchPulse(pulse, checkMs, () => {
       reason = `the writing thread did not respond for ${computeStallTime(checkMs)} s`
-      worker.terminate().catch(() => {
-        // The `exit` listener handles the end of the thread, however it ends.
-      })
+      terminate(worker)
     })
     worker.on('message', (answer: Answer) => this.#onAnswer(answer))
     worker.on('error', (error: NodeJS.ErrnoException) => {
@@ -190,6 +184,12 @@ class WriterThread {
     this.#worker = this.#start()
     for (const [id, { job, argument }] of this.#pending) this.#worker.postMessage({ id, job, argument } satisfies Call)
   }
+}
+
+function terminate(worker: Worker): void {
+  worker.terminate().catch(() => {
+    // The `exit` listener handles the end of the thread, however it ends.
+  })
 }
 
 /** Starts the writing thread and returns its jobs. */

@@ -53,11 +53,8 @@ export interface PageEnd {
   readonly newest: string | undefined
 }
 
-interface PageOptions {
+interface PageOptions extends Required<ReaderOptions> {
   readonly kind: ListKind
-  readonly until: string
-  readonly budget: Budget
-  readonly names: SeenVersions
 }
 
 /** Reads a page of a list, in batches as its bytes arrive. Throws a SourceError if it is not such a page. */
@@ -72,14 +69,13 @@ export async function* readPage(
       'wrong_shape',
       `the answer is no list response ({"${kind}": [{"${kind.slice(0, -1)}": …}], "metadata"})`,
     )
-  const { metadata, newest } = reader.listed
+  const { metadata, newest, count, unusable } = reader
   const members = isObject(metadata) ? metadata : {}
   // Before 2025-10 it was spelled `next_cursor`.
   const nextCursor = members['nextCursor'] ?? members['next_cursor']
   // A cursor of another type must not be taken for the end of the list.
   if (typeof (nextCursor ?? '') !== 'string')
     throw new SourceError('wrong_shape', '/metadata/nextCursor: must be string')
-  const { count, unusable } = reader
   yield reader.take()
   return { count, unusable, nextCursor: (nextCursor as string | null | undefined) || undefined, newest }
 }
@@ -105,12 +101,6 @@ const MOST_PROBLEMS = 1000
 /** This text sorts after all times. */
 const LAST_TIME = '9999'
 
-interface Listed {
-  /** The latest time of change that counts, in UTC with milliseconds. */
-  newest: string | undefined
-  metadata: unknown
-}
-
 interface ReaderOptions {
   readonly budget: Budget
   /** Later times of change don't count; absent: all count. */
@@ -124,7 +114,9 @@ interface ReaderOptions {
  * a problem; an invalid text throws a SourceError.
  */
 class CatalogReader {
-  readonly listed: Listed = { newest: undefined, metadata: undefined }
+  /** The latest time of change that counts, in UTC with milliseconds. */
+  newest: string | undefined
+  metadata: unknown
   count = 0
   isBareList: boolean | undefined
   /** The characters of the documents that `take` would return. */
@@ -196,7 +188,7 @@ class CatalogReader {
   /** Reads a value that is not in a list. */
   #readMember(pointer: string, value: Buffer | 'oversize'): void {
     const read = value === 'oversize' ? undefined : parseValue(value, pointer)
-    if (pointer === '/metadata') this.listed.metadata = read
+    if (pointer === '/metadata') this.metadata = read
     // Go writes a nil slice as null.
     else if (read === null && (pointer in LISTED || pointer in PLAIN)) this.#open(pointer)
     else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
@@ -226,8 +218,7 @@ class CatalogReader {
 
   #noteTime(time: string | undefined): void {
     if (time === undefined || time > this.#until) return
-    const { newest } = this.listed
-    if (newest === undefined || time > newest) this.listed.newest = time
+    if (this.newest === undefined || time > this.newest) this.newest = time
   }
 
   #enter(entry: IncomingVersion | Problem, pointer: string): void {

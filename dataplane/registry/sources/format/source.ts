@@ -53,7 +53,7 @@ const IN_CLUSTER = {
   caFile: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
 }
 
-interface LocationOptions {
+export interface LocationOptions {
   readonly directory: string
   readonly publicOnly: boolean
 }

@@ -64,7 +64,9 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
     changesOnly = false
     return pollList({ ...serverList, changesOnly, get: pageGetter() })
   })
-  const skills = mayHaveSkills(before, changesOnly)
+  // An upstream that had no skills is asked for them at full reads only.
+  const asksForSkills = before?.skills !== false || (before.fullAt !== undefined && !changesOnly)
+  const skills = asksForSkills
     ? await findSkills(
         {
           kind: 'skills',
@@ -119,12 +121,6 @@ function createPageGetter(get: GetInto, pass: Pass): (url: string) => Promise<Fe
     }, pass.signal)
     return { ...fetched, read: file.read }
   }
-}
-
-/** Tells whether to ask for skills. An upstream that had none is asked at full reads only. */
-function mayHaveSkills(before: ApiCursor | undefined, changesOnly: boolean): boolean {
-  if (before?.skills === false) return before.fullAt !== undefined && !changesOnly
-  return true
 }
 
 /** Polls the list of skills; undefined if the upstream has none, which an error with a code in `absent` means. */

@@ -98,7 +98,7 @@ interface ListMetadata {
   readonly continue?: string
 }
 
-interface ListOptions {
+export interface ListOptions {
   readonly plural: string
   readonly namespace: string
   readonly signal: AbortSignal

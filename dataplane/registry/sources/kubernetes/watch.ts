@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LocationOf } from '../format/source.ts'
-import { type Cluster, EXPORTED_KINDS, listVersion, openCluster } from './cluster.ts'
+import { type Cluster, EXPORTED_KINDS, type ListOptions, listVersion, openCluster } from './cluster.ts'
 
 /** Events come in bursts, and one poll covers a burst. */
 const DEBOUNCE_MS = 200
@@ -42,12 +42,9 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
       })
 }
 
-interface Watched {
+interface Watched extends ListOptions {
   readonly cluster: Cluster
-  readonly plural: string
-  readonly namespace: string
   readonly changed: () => void
-  readonly signal: AbortSignal
 }
 
 async function watchKind(watched: Watched): Promise<void> {
