@@ -10,7 +10,7 @@ export interface Position {
 /** A cursor holds a name and a version, so a longer one is not ours. */
 const LONGEST_CURSOR = 2048
 
-interface EntryPosition {
+export interface EntryPosition {
   readonly type: EntryType
   readonly name: string
   readonly source: string

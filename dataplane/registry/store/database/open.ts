@@ -68,7 +68,10 @@ export async function openForWriting(
   )
 }
 
-/** Migrates without a timeout: a big table may be rewritten, and other replicas may hold its lock. */
+/**
+ * Migrates to the newest schema in one transaction. Throws if a newer version of Portico has used the store. It has no
+ * timeout: a big table may be rewritten, and other replicas may hold its lock.
+ */
 async function migrateStore(location: StoreLocation, runBlocking?: RunBlocking): Promise<void> {
   const database = openDatabase<RegistryTables>(
     typeof location === 'string'
@@ -76,7 +79,11 @@ async function migrateStore(location: StoreLocation, runBlocking?: RunBlocking):
       : { dialect: 'postgres', postgres: location, connections: 1, queryMs: 0 },
   )
   try {
-    await retryConflicts(() => migrate(database))
+    await retryConflicts(async () => {
+      const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
+      const { error } = await migrator.migrateToLatest()
+      if (error !== undefined) throw error
+    })
   } finally {
     await database.destroy()
   }
@@ -89,11 +96,4 @@ export function openForReading(location: StoreLocation, observe?: ObserveStateme
       ? { dialect: 'sqlite', file: location, readOnly: true, observe }
       : { dialect: 'postgres', postgres: location, connections: READING_CONNECTIONS, plansForAllValues: true, observe },
   )
-}
-
-/** Migrates to the newest schema in one transaction. Throws if a newer version of Portico has used the store. */
-async function migrate(database: Database): Promise<void> {
-  const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
-  const { error } = await migrator.migrateToLatest()
-  if (error !== undefined) throw error
 }

@@ -1,5 +1,6 @@
 import type { SourceConfig } from '../../../config/registry.ts'
 import type { ClaimsMap } from '../../../identity/claims.ts'
+import type { EntryPosition } from '../../catalog/cursor.ts'
 import type { EntryType, IncomingVersion, Status } from '../../catalog/entry.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
@@ -34,10 +35,7 @@ export interface VersionSummary {
   readonly updatedAt: string
 }
 
-export interface NamedEntry {
-  readonly source: string
-  readonly type: EntryType
-  readonly name: string
+export interface NamedEntry extends EntryPosition {
   readonly claims: ClaimsMap
 }
 
@@ -52,7 +50,7 @@ export interface RecordPage {
 
 export interface EntryPageQuery {
   readonly limit: number
-  readonly after?: { readonly type: EntryType; readonly name: string; readonly source: string } | undefined
+  readonly after?: EntryPosition | undefined
 }
 
 /** A version to be published to a managed source. */
@@ -67,7 +65,7 @@ export interface Publication
   readonly at: string
 }
 
-export interface EntryChange extends Omit<NamedEntry, 'claims'> {
+export interface EntryChange extends EntryPosition {
   readonly expect: ClaimsMap
   readonly at: string
 }

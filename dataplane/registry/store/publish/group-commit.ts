@@ -24,25 +24,49 @@ interface PendingChange {
 /** The most changes in one transaction, since later changes wait for it. */
 const MOST_CHANGES = 64
 
-interface CommitOptions {
-  readonly replica: string
-  readonly sizes: ManagedSizes
-}
-
 /**
  * Creates the function that writes changes, in order. Changes that arrive during a transaction share the next one, and
  * so one wait for the disk.
  */
 export function createGroupCommit(database: () => Promise<Database>, replica: string) {
-  const options = { replica, sizes: new ManagedSizes() }
+  const sizes = new ManagedSizes()
   const queue: PendingChange[] = []
   let running = false
 
+  function transact(store: Database, group: readonly PendingChange[]): Promise<unknown[]> {
+    return store.transaction().execute(async (transaction) => {
+      const outcomes: unknown[] = []
+      for (let at = 0; at < group.length; ) {
+        const run = takePublications(group, at)
+        if (run.length === 0) outcomes.push(await write(transaction, group[at] as PendingChange))
+        else outcomes.push(...(await publishAll(transaction, run, sizes)))
+        at += Math.max(run.length, 1)
+      }
+      await notifyReplicas(transaction, replica, chooseScope(group))
+      return outcomes
+    })
+  }
+
+  /** Writes changes in one transaction and answers each. If that fails, it writes them one by one. */
+  async function writeGroup(group: readonly PendingChange[]): Promise<void> {
+    try {
+      const store = await database()
+      const outcomes = await retryConflicts(() => transact(store, group))
+      for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
+    } catch (error) {
+      if (group.length === 1 || isDatabaseAway(error)) {
+        for (const { reject } of group) reject(error)
+        return
+      }
+      // One change that can't be written must not fail the others.
+      for (const one of group) await writeGroup([one])
+    }
+  }
+
   async function writeQueued(): Promise<void> {
-    running = true
     try {
       for (let group = queue.splice(0, MOST_CHANGES); group.length > 0; group = queue.splice(0, MOST_CHANGES))
-        await writeGroup(database, options, group)
+        await writeGroup(group)
     } finally {
       running = false
     }
@@ -67,44 +91,6 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
     }
     return promise as ReturnType<AdminWriter[K]>
   }
-}
-
-/** Writes changes in one transaction and answers each. If that fails, it writes them one by one. */
-async function writeGroup(
-  database: () => Promise<Database>,
-  options: CommitOptions,
-  group: readonly PendingChange[],
-): Promise<void> {
-  try {
-    const store = await database()
-    const outcomes = await retryConflicts(() => transact(store, options, group))
-    for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
-  } catch (error) {
-    if (group.length === 1 || isDatabaseAway(error)) {
-      for (const { reject } of group) reject(error)
-      return
-    }
-    // One change that can't be written must not fail the others.
-    for (const one of group) await writeGroup(database, options, [one])
-  }
-}
-
-function transact(
-  database: Database,
-  { replica, sizes }: CommitOptions,
-  group: readonly PendingChange[],
-): Promise<unknown[]> {
-  return database.transaction().execute(async (transaction) => {
-    const outcomes: unknown[] = []
-    for (let at = 0; at < group.length; ) {
-      const run = takePublications(group, at)
-      if (run.length === 0) outcomes.push(await write(transaction, group[at] as PendingChange))
-      else outcomes.push(...(await publishAll(transaction, run, sizes)))
-      at += Math.max(run.length, 1)
-    }
-    await notifyReplicas(transaction, replica, chooseScope(group))
-    return outcomes
-  })
 }
 
 /** Returns the publications that follow each other from an index on. */

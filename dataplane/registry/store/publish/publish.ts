@@ -22,11 +22,6 @@ import {
   type Write,
 } from './known-entries.ts'
 
-interface ManagedSource {
-  readonly id: number
-  readonly claims: string
-}
-
 interface Plan {
   readonly fresh: Write[]
   /** The deleted versions that are published again. */
@@ -102,11 +97,11 @@ export async function publishAll(
 /** Resolves the source of a publication, or returns the outcome if it has none. */
 function resolve(
   publication: Publication,
-  source: ManagedSource | undefined,
+  source: Pick<LockedSource, 'id' | 'source_claims'> | undefined,
 ): ResolvedPublication | 'no_source' | 'source_changed' {
   if (source === undefined) return 'no_source'
   const { expectSource, version } = publication
-  if (expectSource !== undefined && canonicalClaims(expectSource) !== source.claims) return 'source_changed'
+  if (expectSource !== undefined && canonicalClaims(expectSource) !== source.source_claims) return 'source_changed'
   return { publication, source: source.id, precedence: precedence(version) }
 }
 
@@ -200,7 +195,7 @@ async function lockManaged(database: Database, publications: readonly Publicatio
         .execute()
   const managed = rows.filter(({ config }) => 'managed' in JSON.parse(config))
   return {
-    sources: new Map(managed.map(({ id, name, source_claims }) => [name, { id, claims: source_claims }])),
+    sources: new Map(managed.map((row) => [row.name, row])),
     known: new Map(rows.flatMap((row) => ('sets' in row ? Object.entries(row.sets ?? {}) : []))),
   }
 }

@@ -29,7 +29,13 @@ interface Found {
   readonly source_id: number
 }
 
-type Version = GateVersion & GatePosition
+/** A version of a server in the store. `document` is JSON text. */
+interface Version extends Omit<Found, 'claims'> {
+  readonly claims: ClaimsMap
+  readonly document: string
+  /** True if it comes from a Kubernetes source. Only these documents can be trusted to name objects. */
+  readonly isOfCluster: boolean
+}
 
 /** The most bytes of the rows of a page. With the rest of an answer they fit into 8 MiB. */
 const PAGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
@@ -148,21 +154,10 @@ function* splitByBytes(found: readonly Found[]): Generator<readonly Found[]> {
   if (from < found.length) yield found.slice(from)
 }
 
-/** A version of a server in the store. `document` is JSON text. */
-interface GateVersion {
-  readonly name: string
-  readonly version: string
-  readonly status: Status
-  readonly claims: ClaimsMap
-  readonly document: string
-  /** True if it comes from a Kubernetes source. Only these documents can be trusted to name objects. */
-  readonly isOfCluster: boolean
-}
-
 const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
 
 /** Builds a row of the gate as JSON text: what a gateway needs to find its backends, and the claims. */
-function buildRow({ name, version, status, claims, document, isOfCluster }: GateVersion): string {
+function buildRow({ name, version, status, claims, document, isOfCluster }: Version): string {
   const { remotes, packages, _meta } = JSON.parse(document) as Readonly<Record<string, unknown>>
   return JSON.stringify({
     name,

@@ -182,15 +182,11 @@ async function jump(statements: PageStatements, query: StorePageQuery, walk: Wal
   return undefined
 }
 
-type Values = Required<FilterValues> & {
-  readonly registry: number
-  readonly type: string
-  readonly versions: unknown
-  readonly sets: unknown
-  readonly limit: number
-  readonly afterName: string
-  readonly afterPrecedence: string
-}
+type Values = Required<FilterValues> &
+  Pick<StepQuery, 'registry' | 'type' | 'limit' | 'afterName' | 'afterPrecedence'> & {
+    readonly versions: unknown
+    readonly sets: unknown
+  }
 
 /** Creates the function that reads a page of the matches of an index. It reads all of them, so they must be few. */
 function createFoundPage(database: Database) {

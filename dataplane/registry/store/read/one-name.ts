@@ -43,14 +43,11 @@ interface OneNameQuery extends LookUpQuery {
 /** The most versions that one statement finds, since their texts are in memory if they are not large. */
 const STEP = 100
 
-type VersionsValues = Required<FilterValues> & {
-  readonly registry: number
-  readonly type: EntryType
-  readonly name: string
-  readonly before: string
-  readonly limit: number
-  readonly sets: unknown
-}
+type VersionsValues = Required<FilterValues> &
+  Pick<OneNameQuery, 'registry' | 'type' | 'name' | 'limit'> & {
+    readonly before: string
+    readonly sets: unknown
+  }
 
 function createOneStep(database: Database): (query: OneNameQuery) => Promise<FoundRow[]> {
   const lists = numberLists(database)

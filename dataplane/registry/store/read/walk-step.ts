@@ -57,12 +57,9 @@ const inRange = (value: (name: 'registry' | 'type' | 'from') => RawBuilder<unkno
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`
 
-type VersionValues = Required<FilterValues> & {
-  readonly registry: number
-  readonly entries: unknown
-  readonly limit: number
-  readonly afterPrecedence: string
-}
+type VersionsOptions = Pick<StepQuery, 'registry' | 'limit' | 'afterPrecedence' | 'values'>
+
+type VersionValues = Required<FilterValues> & Omit<VersionsOptions, 'values'> & { readonly entries: unknown }
 
 interface Candidate {
   readonly name: string
@@ -109,13 +106,6 @@ export function createSqliteStep(database: Database): (query: StepQuery) => Prom
     const torn = revision !== undefined && revisionAfter !== revision
     return { rows, scanned: found.length, last, more, revision: revisionAfter, torn }
   }
-}
-
-interface VersionsOptions {
-  readonly registry: number
-  readonly limit: number
-  readonly afterPrecedence: string
-  readonly values: FilterValues
 }
 
 function createVersions(database: Database) {
