@@ -69,9 +69,7 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const observe = options.observe ?? telemetry.observe
     const audit = ends.adopt(new Audit(log))
     configuration.onReload = (hash) => audit.reloaded(hash)
-    const { stateDirectory, syncsHastenedBy = 1, checkMs } = options
-    const given = { configuration, stateDirectory, syncsHastenedBy, checkMs }
-    parts = await startParts({ ...given, ends, log, level, observe, telemetry, audit })
+    parts = await startParts({ ...options, configuration, ends, log, level, observe, telemetry, audit })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
     return { url, adminUrl, switchDebug: () => level.switchDebug(log), close: (times) => ends.close(times) }
@@ -108,13 +106,10 @@ class Ends {
   }
 }
 
-interface PartsOptions {
+interface PartsOptions extends Pick<ServeRegistryOptions, 'stateDirectory' | 'syncsHastenedBy' | 'checkMs'> {
   readonly telemetry: Telemetry
   readonly audit: Audit
   readonly configuration: Configuration
-  readonly stateDirectory: string
-  readonly syncsHastenedBy: number
-  readonly checkMs: number | undefined
   readonly ends: Ends
   readonly log: Logger
   readonly level: LogLevel
@@ -130,8 +125,8 @@ interface Parts extends PartsOptions {
 
 /** Opens the store and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { configuration, stateDirectory, syncsHastenedBy, checkMs, ends, log, level, observe, telemetry, audit } =
-    options
+  const { stateDirectory, syncsHastenedBy = 1, checkMs } = options
+  const { configuration, ends, log, level, observe, telemetry, audit } = options
   const { postgres } = configuration.current()
   // Another replica may have created a source by the API.
   const onSettings = () => {

@@ -4,6 +4,7 @@ import { type Connection, type Setup, setupList, setupsFor } from '../../pages/c
 import type { Markup, Page } from '../../pages/page.ts'
 import { LONGEST_SEARCH } from '../api/schemas/catalog.ts'
 import type { VersionRow } from '../store/database/version-columns.ts'
+import type { VersionPage } from '../store/read/version-page.ts'
 
 interface ListPageContent {
   readonly registries: readonly string[]
@@ -14,23 +15,15 @@ interface ListPageContent {
   readonly isFirst: boolean
 }
 
-interface EntryPageContent {
+interface EntryPageContent extends VersionPage {
   readonly registry: string
-  readonly rows: readonly VersionRow[]
-  readonly more: boolean
 }
 
 const MOST_VERSIONS = 100
 
 /** Renders a page of a registry's servers, with a search that is a plain form. */
-export function renderList({
-  registries,
-  registry,
-  search,
-  rows,
-  nextCursor,
-  isFirst,
-}: ListPageContent): Omit<Page, 'footer'> {
+export function renderList(content: ListPageContent): Omit<Page, 'footer'> {
+  const { registries, registry, search, rows, nextCursor, isFirst } = content
   const query = (cursor?: string) =>
     `/?${new URLSearchParams({ registry, ...(search && { search }), ...(cursor !== undefined && { cursor }) })}`
   return {
@@ -137,15 +130,6 @@ interface Reachable {
   }[]
 }
 
-interface ShownServer {
-  readonly server: Reachable
-  readonly title: string | undefined
-  readonly description: string | undefined
-  readonly ways: readonly string[]
-  readonly websiteUrl: string | undefined
-  readonly repositoryUrl: string | undefined
-}
-
 /** Lists the commands that add a server to common clients; none if its document does not tell how to reach it. */
 export function listSetups(server: Reachable): readonly Setup[] {
   const connection = findRemote(server) ?? findPackage(server)
@@ -197,7 +181,7 @@ function variableNames(variables: unknown): readonly string[] {
 }
 
 /** Reads a stored document, which was checked on arrival. Texts are escaped when they are shown. */
-function parseDocument(text: string): ShownServer {
+function parseDocument(text: string) {
   const server = JSON.parse(text) as Reachable & Record<string, unknown>
   const { remotes = [], packages = [] } = server
   const kinds = packages.map(({ registryType }) => registryType).filter((kind) => typeof kind === 'string') as string[]

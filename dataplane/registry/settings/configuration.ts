@@ -109,12 +109,7 @@ export interface RegistrySettings extends StoreSettings {
   readonly auth: AuthConfig
   readonly postgres: PostgresConfig | undefined
   readonly directory: string
-  readonly limits: {
-    readonly bodyBytes: number
-    readonly sourceBytes: number
-    readonly managedBytes: number
-    readonly privateSources: 'allow' | 'deny'
-  }
+  readonly limits: Required<NonNullable<RegistryConfig['limits']>>
   readonly origins: readonly string[]
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined

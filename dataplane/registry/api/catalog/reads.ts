@@ -47,12 +47,6 @@ interface CatalogRequest {
   readonly actor: Actor
 }
 
-/** The end of a request. `error` is undefined if it was answered. */
-interface Ended {
-  readonly error: unknown
-  readonly startedAt: number
-}
-
 /**
  * Creates the handler of the consumer API. It returns false for requests to anything else. It works on Node's own
  * objects, since Hono's router, middlewares and web objects cost more than the response (docs/architecture.md).
@@ -140,7 +134,7 @@ function auditRead(
   { log }: Auditing,
   { incoming, requestId, traceparent }: Exchange,
   { path, actor }: CatalogRequest,
-  ended: Ended,
+  ended: Parameters<typeof auditAnswer>[3],
 ): void {
   if (log === undefined) return
   const { registry, type, kind, name, version } = path
