@@ -211,7 +211,7 @@ function buildApi({ configuration, store, identity, scheduler, schedule, ends }:
     findVisibility: createVisibility(store.reader.claimsSets),
     ending: ends.signal,
     limits: () => configuration.current().limits,
-    syncs: { findState: scheduler.state, run: scheduler.syncNow, changed: schedule },
+    syncs: { state: scheduler.state, syncNow: scheduler.syncNow, changed: schedule },
   }
 }
 

@@ -4,6 +4,7 @@ declare global {
   interface JSON {
     /** ECMAScript 2026 (proposal-json-parse-with-source); in V8 since 11.4. */
     rawJSON(text: string): unknown
+    isRawJSON(value: unknown): boolean
   }
 }
 

@@ -17,16 +17,6 @@ interface QuarantinedSource {
   readonly what: string
 }
 
-interface Quarantine {
-  /** Throws a SourceError while the source is in quarantine. */
-  check(source: SyncedSource): void
-  /** Tells whether the source may have ended a thread or process. */
-  isSuspect(source: string): boolean
-  clear(source: string): void
-  /** Must be called when the thread has ended while these sources were synced. */
-  threadEnded(running: readonly SyncedSource[], what: string): void
-}
-
 const FIRST_WAIT_MS = 60_000
 const LONGEST_WAIT_MS = 60 * 60_000
 const PROCESS_ENDED = 'the process ended'
@@ -37,7 +27,7 @@ type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
  * Opens the quarantine, which is stored on the disk. A source that was read when a process ended is tried once more,
  * alone, since most processes end for other reasons.
  */
-export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {
+export function openQuarantine(stateDirectory: string, log: Logger) {
   const folder = join(stateDirectory, 'aside')
   const known = new Map<string, QuarantinedSource | undefined>()
 
@@ -75,7 +65,8 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
   }
 
   return {
-    check(source) {
+    /** Throws a SourceError while the source is in quarantine. */
+    check(source: SyncedSource) {
       const entry = findEntry(source.name)
       if (entry === undefined) return
       if (entry.settings !== '' && entry.settings !== hashSettings(source)) return clear(source.name)
@@ -83,9 +74,11 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       // If it is longer than the longest wait, the clock was wrong then.
       if (left > 0 && left <= LONGEST_WAIT_MS) throw buildRefusal(entry, left)
     },
-    isSuspect: (source) => findEntry(source) !== undefined,
+    /** Tells whether the source may have ended a thread or process. */
+    isSuspect: (source: string) => findEntry(source) !== undefined,
     clear,
-    threadEnded(running, what) {
+    /** Must be called when the thread has ended while these sources were synced. */
+    threadEnded(running: readonly SyncedSource[], what: string): void {
       const own = readMarkers(stateDirectory).filter(({ marker }) => isSelf(marker))
       const withMarker = new Set(own.map(({ source }) => source))
       for (const source of withMarker) removeMarker(stateDirectory, source)
@@ -123,7 +116,7 @@ function readEntry(file: string): QuarantinedSource | undefined {
 }
 
 /** Wraps a sync so that sources in quarantine are refused, and suspects run one at a time. */
-export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
+export function guardSyncs(sync: Sync, quarantine: ReturnType<typeof openQuarantine>): Sync {
   let lastSuspect: Promise<unknown> = Promise.resolve()
 
   async function run(source: SyncedSource, call: SyncCall): Promise<SyncResult> {

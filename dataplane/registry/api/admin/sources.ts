@@ -117,7 +117,7 @@ function createSourceApi(api: Api) {
 async function listSources({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const sources = await reader.sources()
   const reachable = sources.filter(({ claims }) => mayReach(c.var.actor, claims))
-  return answerJson(c, { sources: reachable.map((source) => buildSourceAnswer(source, syncs.findState(source.name))) })
+  return answerJson(c, { sources: reachable.map((source) => buildSourceAnswer(source, syncs.state(source.name))) })
 }
 
 async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
@@ -133,7 +133,7 @@ async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Re
 
 async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const source = requireReach(c.var.actor, await reader.source(readParam(c, 'source')))
-  return c.json(buildDetailAnswer(source, syncs.findState(source.name)))
+  return c.json(buildDetailAnswer(source, syncs.state(source.name)))
 }
 
 async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
@@ -172,9 +172,9 @@ async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>)
   const findings = new QueryFindings()
   const wait = readFlag('wait', c.req.query('wait'), findings)
   findings.throwIfAny()
-  if (!(await syncs.run(name, { wait })))
+  if (!(await syncs.syncNow(name, { wait })))
     throw new PublicError('conflict', { message: 'Nothing is synced into this source.' })
-  const state = syncs.findState(name)
+  const state = syncs.state(name)
   if (state === undefined) throw new PublicError('not_found')
   return c.json(buildSyncAnswer(state), wait ? 200 : 202)
 }
@@ -182,7 +182,7 @@ async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>)
 async function readDetail({ reader, syncs }: SourceApi, name: string): Promise<object> {
   const source = await reader.source(name)
   if (source === undefined) throw new PublicError('not_found')
-  return buildDetailAnswer(source, syncs.findState(name))
+  return buildDetailAnswer(source, syncs.state(name))
 }
 
 function checkSameKind(existing: SourceRecord, config: SourceSettings): void {

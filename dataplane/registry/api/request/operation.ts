@@ -6,9 +6,9 @@ import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
 import type { Actor, Visibility } from '../../authz/access.ts'
 import type { Identity } from '../../settings/identity.ts'
-import type { SyncState } from '../../sources/format/source.ts'
 import type { AdminWriter } from '../../store/database/records.ts'
 import type { Reader } from '../../store/read/read.ts'
+import type { Scheduler } from '../../sync/schedule.ts'
 
 interface Variables extends RequestVariables {
   readonly actor: Actor
@@ -42,11 +42,7 @@ export interface Operation extends OperationDescription {
   readonly handle?: (c: Context<RegistryEnv>) => Promise<Response>
 }
 
-interface Syncs {
-  /** Returns the state of a source; undefined if it is not synced. */
-  findState(source: string): SyncState | undefined
-  /** Starts a full pass over a source; false if it is not synced. With `wait` it resolves when the pass has ended. */
-  run(source: string, options: { readonly wait: boolean }): Promise<boolean>
+interface Syncs extends Pick<Scheduler, 'state' | 'syncNow'> {
   /** Must be called after a change of sources: it starts and stops their syncs. */
   changed(): Promise<void>
 }

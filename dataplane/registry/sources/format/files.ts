@@ -42,15 +42,10 @@ export async function readSmallFile(path: string, what: string): Promise<string>
 }
 
 /** A temporary file for content that is fetched before it is read. */
-export interface Spool {
-  clear(): Promise<void>
-  write(piece: Buffer): Promise<void>
-  /** Reads the content from its beginning. Each piece is valid until the next is requested. */
-  read(): AsyncGenerator<Buffer>
-}
+export type Spool = Awaited<ReturnType<typeof openSpool>>
 
 /** Opens a spool. Its file is unlinked at once, so that it ends with the process. Throws a SourceError. */
-export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDirectory' | 'parts'>): Promise<Spool> {
+export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDirectory' | 'parts'>) {
   const folder = join(stateDirectory, 'fetched')
   const path = join(folder, randomUUID())
   let file: FileHandle
@@ -63,17 +58,18 @@ export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDire
   }
   let size = 0
   return {
-    async clear() {
+    async clear(): Promise<void> {
       size = 0
       await file.truncate().catch(failWrite)
     },
-    async write(piece) {
+    async write(piece: Buffer): Promise<void> {
       for (let written = 0; written < piece.length; ) {
         const { bytesWritten } = await file.write(piece, written, piece.length - written, size).catch(failWrite)
         written += bytesWritten
         size += bytesWritten
       }
     },
+    /** Reads the content from its beginning. Each piece is valid until the next is requested. */
     read: () => readBytes(file),
   }
 }

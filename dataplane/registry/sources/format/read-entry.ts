@@ -112,12 +112,6 @@ function describeViolation(check: ValidateFunction, pointer: string): Problem {
   return { pointer: pointer + instancePath, message: message ?? 'is not valid' }
 }
 
-declare global {
-  interface JSON {
-    isRawJSON(value: unknown): boolean
-  }
-}
-
 /** The optional members of documents, at any depth. In other members null may mean something to the publisher. */
 const OPTIONAL: ReadonlySet<string> = new Set([
   ...['$schema', '_meta', 'title', 'description', 'websiteUrl', 'icons', 'packages', 'remotes', 'repository'],

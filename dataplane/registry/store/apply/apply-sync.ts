@@ -17,22 +17,11 @@ interface PassEnd {
   readonly now: string
 }
 
-interface Staging {
-  /** Stages the changed versions of a batch on the disk. If a version comes twice, the later one counts. */
-  add(versions: readonly IncomingVersion[]): Promise<void>
-  /**
-   * Makes all batches visible at once. Only differences are written. Versions that a complete pass did not have become
-   * tombstones, for clients that mirror us. Returns true if anything was written.
-   */
-  finish(end: PassEnd): Promise<boolean>
-  drop(): Promise<void>
-}
-
 /**
  * Begins to write a pass over a source. Each batch is on the disk before the next. An earlier pass that is unfinished
  * fails when it continues. Throws if there is no such source.
  */
-export async function stageSync(database: Database, name: string): Promise<Staging> {
+export async function stageSync(database: Database, name: string) {
   const { id: source } = await database
     .selectFrom('source')
     .select('id')
@@ -53,8 +42,13 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
   const seen = new NumberSet()
 
   return {
-    add: (versions) => stageVersions(database, source, { versions, seen, acquire }),
-    finish: (end) =>
+    /** Stages the changed versions of a batch on the disk. If a version comes twice, the later one counts. */
+    add: (versions: readonly IncomingVersion[]) => stageVersions(database, source, { versions, seen, acquire }),
+    /**
+     * Makes all batches visible at once. Only differences are written. Versions that a complete pass did not have
+     * become tombstones, for clients that mirror us. Returns true if anything was written.
+     */
+    finish: (end: PassEnd) =>
       transact(async (transaction) => {
         await lockFinish(transaction)
         await lockSynced(transaction, source)
@@ -71,7 +65,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
         }
         return recordPass(transaction, source, end, touched.size > 0)
       }),
-    async drop() {
+    async drop(): Promise<void> {
       if (!writes) return
       await transact(async (transaction) => {
         if (await acquirePass(transaction, pass)) await dropStaged(transaction, source)

@@ -17,12 +17,6 @@ export async function notifyReplicas(database: Database, sender: string, scope: 
   if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, ${`${sender} ${scope}`})`.execute(database)
 }
 
-interface ChangeSubscription {
-  /** Returns the reason why the database can't be reached; undefined while it can. */
-  away(): string | undefined
-  close(): Promise<void>
-}
-
 async function closeNothing(): Promise<void> {
   // Only this process changes a SQLite file.
 }
@@ -33,7 +27,7 @@ export function subscribeToChanges(
   replica: string,
   log: Logger,
   refresh: (changed?: 'entries') => Promise<void>,
-): ChangeSubscription {
+) {
   if (typeof location === 'string') return { away: () => undefined, close: closeNothing }
   let reason: string | undefined
   let polling = false
@@ -66,6 +60,7 @@ export function subscribeToChanges(
   const subscription = listenPostgres(location, CHANNEL, { onNotification, onLost })
   const timer = setInterval(pollRegularly, POLL_EVERY_MS)
   return {
+    /** Returns the reason why the database can't be reached; undefined while it can. */
     away: () => reason,
     async close() {
       clearInterval(timer)

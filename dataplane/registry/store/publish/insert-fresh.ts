@@ -22,25 +22,17 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof FreshColumns)[]
 
 type Column = (typeof COLUMNS)[number]
-type Values = { readonly [C in Column]: readonly (string | null)[] } & {
-  readonly bytes: readonly number[]
-  readonly revision: string
-  readonly added_name: readonly string[]
-  readonly added_type: readonly string[]
-  readonly added_source: readonly number[]
-  readonly added_claims: readonly number[]
-  readonly added_latest: readonly number[]
-  readonly entry: readonly (number | null)[]
-  readonly added: readonly (number | null)[]
-  readonly source: readonly number[]
-  readonly document: readonly string[]
+type Texts = Column | 'added_name' | 'added_type' | 'document'
+type Numbers = 'bytes' | 'added_source' | 'added_claims' | 'added_latest' | 'entry' | 'added' | 'source'
+type Values = { readonly revision: string } & { readonly [T in Texts]: readonly (string | null)[] } & {
+  readonly [N in Numbers]: readonly (number | null)[]
 }
 
 const columns = sql.join(COLUMNS.map((column) => sql.ref(column)))
 
 const insertAll = prepareForTransactions<Values, unknown>((value) => {
-  const texts = (name: keyof Values): RawBuilder<unknown> => sql`${value(name)}::text[]`
-  const numbers = (name: keyof Values): RawBuilder<unknown> => sql`${value(name)}::int[]`
+  const texts = (name: Texts): RawBuilder<unknown> => sql`${value(name)}::text[]`
+  const numbers = (name: Numbers): RawBuilder<unknown> => sql`${value(name)}::int[]`
   return sql`
     with added as materialized (
       select a.*, ${drawId('entry')} as id
