@@ -84,11 +84,8 @@ class Ends {
   readonly #following = new AbortController()
   readonly #parts = new AsyncDisposableStack()
   readonly #front: ((times: DrainTimes) => Promise<unknown>)[] = []
-
   /** Aborted first: the configuration is no longer followed from then on. */
-  get signal(): AbortSignal {
-    return this.#following.signal
-  }
+  readonly signal = this.#following.signal
 
   /** Adds a part that gives work to others. These parts close together, before the rest. */
   addFront(end: (times: DrainTimes) => Promise<unknown>): void {

@@ -1,13 +1,7 @@
 /** Runs a number of tasks at a time. The others wait in the order in which they came. */
-export interface Semaphore {
-  /**
-   * Runs work when a place is free. Work that takes longer than `slowMs` continues without its place. Rejects with the
-   * reason of the signal if it is aborted while it waits.
-   */
-  run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
-}
+export type Semaphore = ReturnType<typeof createSemaphore>
 
-export function createSemaphore(size: number, slowMs: number): Semaphore {
+export function createSemaphore(size: number, slowMs: number) {
   const waiting: (() => void)[] = []
   let free = size
 
@@ -38,7 +32,11 @@ export function createSemaphore(size: number, slowMs: number): Semaphore {
   }
 
   return {
-    async run(work, signal) {
+    /**
+     * Runs work when a place is free. Work that takes longer than `slowMs` continues without its place. Rejects with the
+     * reason of the signal if it is aborted while it waits.
+     */
+    async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
       await take(signal)
       let held = true
       const giveUp = () => {

@@ -3,26 +3,18 @@ import { SourceError } from './source-error.ts'
 /** A pass over more versions would need too much memory. */
 const MOST_ENTRIES = 500_000
 
-export interface Budget {
-  readonly maxBytes: number
-  /** Counts bytes that were read. Throws a SourceError `too_large` if they exceed the limit. */
-  addBytes(bytes: number): void
-  addEntry(): void
-}
+export type Budget = ReturnType<typeof createBudget>
 
 /** Creates a budget. `held`: what it has already used, for a pass that adds to what the source has. */
-export function createBudget(
-  maxBytes: number,
-  held: { readonly bytes: number; readonly entries: number } = NOTHING,
-): Budget {
+export function createBudget(maxBytes: number, held: { readonly bytes: number; readonly entries: number } = NOTHING) {
   let { bytes, entries } = held
   return {
-    maxBytes,
-    addBytes(more) {
+    /** Counts bytes that were read. Throws a SourceError `too_large` if they exceed the limit. */
+    addBytes(more: number): void {
       bytes += more
       if (bytes > maxBytes) throw tooManyBytes(maxBytes)
     },
-    addEntry() {
+    addEntry(): void {
       if (++entries > MOST_ENTRIES)
         throw new SourceError('too_large', `it has more than ${MOST_ENTRIES} entries, the most that a source may have`)
     },

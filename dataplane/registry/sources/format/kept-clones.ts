@@ -20,14 +20,7 @@ interface Use {
 }
 
 /** The clones of repositories in the state directory. Sources of one repository share a clone. */
-export interface KeptClones {
-  /** Runs work in a clone, once all earlier users have finished. */
-  use<T>(use: Use, work: (clone: Clone) => Promise<T>): Promise<T>
-  /** Counts a clone as used: a source has polled and found no change. */
-  touch(key: string): void
-  /** Removes all clones; none may be in use any more. */
-  close(): Promise<void>
-}
+export type KeptClones = ReturnType<typeof createKeptClones>
 
 interface Kept extends Clone {
   /** Resolves when all users that work in the clone or wait for it have finished. */
@@ -37,7 +30,7 @@ interface Kept extends Clone {
   readonly timer: NodeJS.Timeout
 }
 
-export function createKeptClones(stateDirectory: string): KeptClones {
+export function createKeptClones(stateDirectory: string) {
   const root = resolve(stateDirectory, 'git')
   /** The least recently used one comes first. */
   const clones = new Map<string, Kept>()
@@ -85,7 +78,8 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   }
 
   return {
-    async use({ key, maxBytes, signal }, work) {
+    /** Runs work in a clone, once all earlier users have finished. */
+    async use<T>({ key, maxBytes, signal }: Use, work: (clone: Clone) => Promise<T>): Promise<T> {
       const clone = open(key)
       clone.users++
       const before = clone.turn
@@ -102,10 +96,12 @@ export function createKeptClones(stateDirectory: string): KeptClones {
         await makeRoom(maxBytes)
       }
     },
-    touch(key) {
+    /** Counts a clone as used: a source has polled and found no change. */
+    touch(key: string): void {
       if (clones.has(key)) open(key)
     },
-    async close() {
+    /** Removes all clones; none may be in use any more. */
+    async close(): Promise<void> {
       for (const { timer } of clones.values()) clearTimeout(timer)
       clones.clear()
       await rm(root, { recursive: true, force: true }).catch(() => {
