@@ -73,7 +73,7 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   const { type, embeddedAuthServer } = object.spec
   checkSupported(mcpExternalAuthConfig, object, resolver.problems)
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
-    resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
+    resolver.problems.refuse(`/spec/${type}`, 'must be set')
   checkSecrets(mcpExternalAuthConfig, object, resolver)
   if (type === 'embeddedAuthServer') {
     if (embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)

@@ -29,14 +29,11 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
   const { type, inline, kubernetesServiceAccount: cluster } = object.spec
   checkSupported(mcpOidcConfig, object, problems)
   const issuer = type === 'inline' ? inline : cluster
-  if (issuer === undefined)
-    return problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
-  const invalid: Invalid = (pointer, message) =>
-    problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  if (issuer === undefined) return problems.refuse(`/spec/${type}`, 'must be set')
   const privacy = { ...readPrivacy(object), ...(isOwnIssuer(object, resolver) ? { allowPrivateIP: true } : {}) }
   noteInvalid(issuerFindings({ ...issuer, ...privacy }, `/spec/${type}`), problems)
-  if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
-  if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
+  if (type === 'inline' && inline) checkInline(inline, resolver)
+  if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, problems)
   if (!problems.none) return
   const oidc = { ...buildIssuerSettings(object, resolver, startMounts('')), audience: 'any' }
   noteInvalid(validatePart({ incomingAuth: { type: 'oidc', oidc } }, buildPlaces(type)), problems)
@@ -77,32 +74,34 @@ function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Res
 }
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
-type Invalid = (pointer: string, message: string) => void
 type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
 
-function checkInline(inline: Inline, invalid: Invalid, resolver: Resolver): void {
+function checkInline(inline: Inline, resolver: Resolver): void {
+  const { problems } = resolver
   const { caBundleRef, clientSecretRef, clientId, introspectionUrl, jwksAuthTokenPath: token } = inline
   if (caBundleRef) hasCaBundle(caBundleRef, '/spec/inline/caBundleRef', resolver)
   if (clientSecretRef) resolver.secretKey(clientSecretRef)
-  if (clientSecretRef && clientId === undefined) invalid('/spec/inline/clientId', 'must be set with clientSecretRef')
+  if (clientSecretRef && clientId === undefined)
+    problems.refuse('/spec/inline/clientId', 'must be set with clientSecretRef')
   if (introspectionUrl !== undefined && !clientSecretRef)
-    invalid('/spec/inline/introspectionUrl', 'needs clientSecretRef')
+    problems.refuse('/spec/inline/introspectionUrl', 'needs clientSecretRef')
   if (token === undefined || isMountedToken(token)) return
   const at = '/spec/inline/jwksAuthTokenPath'
   if (token !== SERVICE_ACCOUNT_TOKEN)
-    invalid(at, `must be a file below ${JWKS_TOKENS}, by its plain path, or ${SERVICE_ACCOUNT_TOKEN}`)
+    problems.refuse(at, `must be a file below ${JWKS_TOKENS}, by its plain path, or ${SERVICE_ACCOUNT_TOKEN}`)
   else if (!isAtApiServer(inline.jwksUrl ?? inline.issuer))
-    resolver.problems.add('Valid', 'ConfigInvalid', {
-      pointer: at,
-      message: `that token is sent only to the cluster’s own API server (${API_SERVER}), and the keys are elsewhere`,
-    })
+    problems.refuse(
+      at,
+      `that token is sent only to the cluster’s own API server (${API_SERVER}), and the keys are elsewhere`,
+      ': ',
+    )
 }
 
-function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, invalid: Invalid): void {
+function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, problems: Problems): void {
   const at = '/spec/kubernetesServiceAccount'
   if (useClusterAuth && jwksUrl !== undefined && !isAtApiServer(jwksUrl))
-    invalid(`${at}/jwksUrl`, `must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
-  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer`, 'must be set if useClusterAuth is false')
+    problems.refuse(`${at}/jwksUrl`, `must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
+  if (!useClusterAuth && issuer === undefined) problems.refuse(`${at}/issuer`, 'must be set if useClusterAuth is false')
 }
 
 function isAtApiServer(text: string): boolean {

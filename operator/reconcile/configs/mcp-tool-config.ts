@@ -12,7 +12,7 @@ const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }
     const other = seen.get(name)
     if (other !== undefined) {
       const message = `${JSON.stringify(other)} and ${JSON.stringify(tool)} get the same name ${JSON.stringify(name)}`
-      problems.add('Valid', 'ConfigInvalid', { pointer: '/spec/toolsOverride', message })
+      problems.refuse('/spec/toolsOverride', message, ': ')
     }
     seen.set(name, tool)
   }

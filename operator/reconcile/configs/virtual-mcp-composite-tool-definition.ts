@@ -14,7 +14,7 @@ const THERE = '/compositeTools/0'
 export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefinition> = (object, { problems }) => {
   checkSupported(virtualMcpCompositeToolDefinition, object, problems)
   for (const { pointer, message } of workflowFindings({ compositeTools: [object.spec], role: 'gateway' }))
-    problems.add('Valid', 'ConfigInvalid', { pointer: `/spec${pointer.slice(THERE.length)}`, message })
+    problems.refuse(`/spec${pointer.slice(THERE.length)}`, message, ': ')
 }
 
 const plan = planConfig(virtualMcpCompositeToolDefinition, checkDefinition)

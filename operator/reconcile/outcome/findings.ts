@@ -30,7 +30,7 @@ export function collectFindings(parse: (text: string) => unknown, config: object
 
 /** Records findings at fields of the object itself. */
 export function noteInvalid(findings: readonly Pick<Finding, 'pointer' | 'message'>[], problems: Problems): void {
-  for (const { pointer, message } of findings) problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  for (const { pointer, message } of findings) problems.refuse(pointer, message)
 }
 
 /** A valid configuration without content. */

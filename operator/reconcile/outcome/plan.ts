@@ -113,6 +113,8 @@ export interface Problem extends ProblemDetail {
 
 export interface Problems {
   add(condition: ProblemCondition, reason: string, detail: ProblemDetail): void
+  /** Records an invalid field. `joint` is a space by default, for a message that continues the pointer. */
+  refuse(pointer: string, message: string, joint?: ProblemDetail['joint']): void
   /** The problems of one condition, in the order in which they were found, each text once. */
   of(condition: ProblemCondition): readonly Problem[]
   all(): readonly Problem[]
@@ -122,10 +124,12 @@ export interface Problems {
 export function startProblems(): Problems {
   const found = new Map<string, Problem>()
   const of = (condition: ProblemCondition) => [...found.values()].filter((problem) => problem.condition === condition)
+  const add: Problems['add'] = (condition, reason, detail) => {
+    found.set(`${condition} ${formatProblem(detail)}`, { condition, reason, ...detail })
+  }
   return {
-    add(condition, reason, detail) {
-      found.set(`${condition} ${formatProblem(detail)}`, { condition, reason, ...detail })
-    },
+    add,
+    refuse: (pointer, message, joint = ' ') => add('Valid', 'ConfigInvalid', { pointer, joint, message }),
     of,
     all: () => problemConditions.flatMap(of),
     get none() {

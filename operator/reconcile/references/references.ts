@@ -109,11 +109,7 @@ export function hasCaBundle(ref: CaBundleRef, pointer: string, resolver: Resolve
   const { problems, view, namespace } = resolver
   const { name = '', key = 'ca.crt', optional } = ref.configMapRef ?? {}
   if (name === '') {
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: `${pointer}/configMapRef/name`,
-      joint: ' ',
-      message: 'must be set',
-    })
+    problems.refuse(`${pointer}/configMapRef/name`, 'must be set')
     return false
   }
   if (optional === true && view.configMap(namespace, name)?.data[key] === undefined) return false

@@ -196,7 +196,7 @@ export function findAuthServer(
   const isCredential = namesAuthServer(externalAuthConfigRef, resolver)
   if (authServerRef !== undefined && isCredential) {
     const message = 'names an authorization server, too: set only one of authServerRef and externalAuthConfigRef'
-    problems.add('Valid', 'ConfigInvalid', { pointer: '/spec/externalAuthConfigRef', joint: ' ', message })
+    problems.refuse('/spec/externalAuthConfigRef', message)
     return undefined
   }
   const ref = authServerRef ?? (isCredential ? externalAuthConfigRef : undefined)
@@ -206,7 +206,7 @@ export function findAuthServer(
   const { type, embeddedAuthServer: spec } = found.spec
   if (type === 'embeddedAuthServer' && spec !== undefined) return { config: ref.name, pointer, spec }
   const message = `MCPExternalAuthConfig ${JSON.stringify(ref.name)} is of type ${type}, not embeddedAuthServer`
-  problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  problems.refuse(pointer, message, ': ')
   return undefined
 }
 
@@ -235,16 +235,13 @@ function buildAuthServer(
   if (found === undefined) return {}
   const { problems } = resolver
   if (spec.oidcConfigRef === undefined)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/oidcConfigRef',
-      joint: ' ',
-      message: 'must be set beside an authorization server: it checks its tokens',
-    })
+    problems.refuse('/spec/oidcConfigRef', 'must be set beside an authorization server: it checks its tokens')
   if ((found.spec.primaryProviders?.length ?? 0) > 1 && findInjectedProvider(found) !== undefined)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: found.pointer,
-      message: `MCPExternalAuthConfig ${JSON.stringify(found.config)} has several primaryProviders, of which a user has the token of one: set disableUpstreamTokenInjection, or put the servers behind a VirtualMCPServer`,
-    })
+    problems.refuse(
+      found.pointer,
+      `MCPExternalAuthConfig ${JSON.stringify(found.config)} has several primaryProviders, of which a user has the token of one: set disableUpstreamTokenInjection, or put the servers behind a VirtualMCPServer`,
+      ': ',
+    )
   checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
   checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)
   const place = { owner: { kind, metadata }, at: '/spec/embeddedAuthServer' }

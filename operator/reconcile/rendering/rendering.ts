@@ -41,7 +41,7 @@ import {
   type WorkloadOptions,
 } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
-import { type Places, translatePointer } from '../outcome/findings.ts'
+import { noteInvalid, type Places, translatePointer } from '../outcome/findings.ts'
 import type { Problems, ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/references.ts'
 import type { Assembly } from './proxy.ts'
@@ -90,11 +90,11 @@ export function noteFindings(
 ): void {
   for (const { pointer, message } of findings) {
     const place = translatePointer(pointer, places)
-    if (place !== undefined) problems.add('Valid', 'ConfigInvalid', { pointer: place, joint: ' ', message })
+    if (place !== undefined) problems.refuse(place, message)
     else {
       const origin = Object.keys(origins).find((part) => pointer === part || pointer.startsWith(`${part}/`))
       const what = `what is rendered from it can’t be served: ${pointer} ${message}`
-      problems.add('Valid', 'ConfigInvalid', { pointer: (origin && origins[origin]) ?? '/spec', message: what })
+      problems.refuse((origin && origins[origin]) ?? '/spec', what, ': ')
     }
   }
 }
@@ -169,8 +169,7 @@ export function renderChildren(
   if (broken.length === 0) noteTaken(workload, options, problems)
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
-  for (const problem of [...checkPeers(ingressFrom), ...rangeProblems(settings.service)])
-    problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
+  noteInvalid([...checkPeers(ingressFrom), ...rangeProblems(settings.service)], problems)
   const { outbound, gateways } = options
   const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
   const traffic = { restrictsIngress: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }

@@ -97,7 +97,7 @@ export function collectCompositeTools(
   resolver: Resolver,
 ): CompositeTools {
   for (const { pointer, message } of workflowFindings({ compositeTools, role: 'gateway' }))
-    resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/config${pointer}`, message })
+    resolver.problems.refuse(`/spec/config${pointer}`, message, ': ')
   const served: Definition[] = [...compositeTools]
   const taken: Taken = { names: new Set(), called: new Set(), values: 0 }
   for (const definition of compositeTools) take(definition, taken)

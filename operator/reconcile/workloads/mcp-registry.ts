@@ -87,8 +87,8 @@ function parseConfigYaml(text: string, problems: Problems): RegistryConfig {
   if ('value' in parsed) return parsed.value
   for (const { pointer, message, line } of parsed.findings) {
     const place = [...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean).join(', ')
-    const inText = { pointer: '/spec/configYAML', joint: ', ', message: `${place}: ${message}` } as const
-    problems.add('Valid', 'ConfigInvalid', place === '' ? { pointer: '/spec/configYAML', message } : inText)
+    if (place === '') problems.refuse('/spec/configYAML', message, ': ')
+    else problems.refuse('/spec/configYAML', `${place}: ${message}`, ', ')
   }
   return nothing
 }
@@ -116,10 +116,7 @@ function withPgpass(
   if (pgpassSecretRef === undefined) return config
   resolver.secretKey(pgpassSecretRef)
   if (config.database === undefined) {
-    resolver.problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/pgpassSecretRef',
-      message: 'needs database: it holds the password of a database',
-    })
+    resolver.problems.refuse('/spec/pgpassSecretRef', 'needs database: it holds the password of a database', ': ')
     return config
   }
   const pgpassFile = mounts.secretFile(pgpassSecretRef.name, pgpassSecretRef.key)
@@ -165,10 +162,11 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   if (problems.none) noteFindings(collectFindings(parseConfig, config), problems, ...choosePlaces(spec))
   const extra = readExtraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/replicas',
-      message: 'a registry with its store in the pod can have one replica only; set database for several',
-    })
+    problems.refuse(
+      '/spec/replicas',
+      'a registry with its store in the pod can have one replica only; set database for several',
+      ': ',
+    )
   return { config, mounts, extra }
 }
 
@@ -337,7 +335,7 @@ function readExtraVolumes(
 
 function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Resolver): void {
   const { name, hostPath, secret, configMap } = volume
-  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  const invalid = (pointer: string, message: string) => problems.refuse(pointer, message, ': ')
   if (typeof name !== 'string') invalid(at, 'must have a name')
   else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name`, `names that begin with ${OUR_PREFIX} are reserved`)
   if (hostPath !== undefined)
@@ -357,7 +355,7 @@ function checkMount(
   taken: { readonly names: ReadonlySet<unknown>; readonly paths: readonly string[] },
   problems: Problems,
 ): void {
-  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  const invalid = (pointer: string, message: string) => problems.refuse(pointer, message, ': ')
   if (!taken.names.has(name)) invalid(`${at}/name`, `the pod has no volume ${JSON.stringify(name)}`)
   if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
     invalid(`${at}/mountPath`, 'must be an absolute path')

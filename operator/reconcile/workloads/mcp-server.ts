@@ -83,17 +83,9 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
     problems.add('Valid', 'PortTaken', { pointer: '/spec/mcpPort', message })
   }
   if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/backendReplicas',
-      joint: ' ',
-      message: 'must equal replicas: server and proxy share a pod',
-    })
+    problems.refuse('/spec/backendReplicas', 'must equal replicas: server and proxy share a pod')
   if (transport === 'stdio' && (replicas ?? backendReplicas ?? 1) > 1)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/replicas',
-      joint: ' ',
-      message: 'must not be above 1: a stdio server has one conversation',
-    })
+    problems.refuse('/spec/replicas', 'must not be above 1: a stdio server has one conversation')
 }
 
 function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
@@ -414,17 +406,15 @@ function resolveProfile(profile: ProfileReference | undefined, resolver: Resolve
   const { type, name, key } = profile
   if (type === 'configmap') return readProfile(name, key, resolver)
   const known = Object.hasOwn(builtin, name) ? builtin[name] : undefined
-  if (key !== undefined) refuse(resolver, `${AT}/key`, 'needs type configmap')
-  if (known === undefined) refuse(resolver, `${AT}/name`, 'must be none or network; type configmap names a ConfigMap')
+  const { problems } = resolver
+  if (key !== undefined) problems.refuse(`${AT}/key`, 'needs type configmap')
+  if (known === undefined) problems.refuse(`${AT}/name`, 'must be none or network; type configmap names a ConfigMap')
   return known
 }
 
-const refuse = ({ problems }: Resolver, pointer: string, message: string) =>
-  problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
-
 function readProfile(name: string, key: string | undefined, resolver: Resolver): Outbound | undefined {
   if (key === undefined) {
-    refuse(resolver, `${AT}/key`, 'must be set when type is configmap')
+    resolver.problems.refuse(`${AT}/key`, 'must be set when type is configmap')
     return undefined
   }
   const text = resolver.configMapKey({ name, key })

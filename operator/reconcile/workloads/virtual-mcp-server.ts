@@ -91,11 +91,7 @@ function buildIncomingAuth(
   const { type, oidcConfigRef, audience, dpop, scopeRules, scopeImplies } = incomingAuth
   if (type === 'anonymous') return { type }
   if (!oidcConfigRef) {
-    resolver.problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/incomingAuth/oidcConfigRef',
-      joint: ' ',
-      message: 'must be set when type is oidc',
-    })
+    resolver.problems.refuse('/spec/incomingAuth/oidcConfigRef', 'must be set when type is oidc')
     return { type }
   }
   const oidc = buildOidc(oidcConfigRef, { besides: audience, ownIssuer: authServerConfig?.issuer }, resolver, mounts)
@@ -185,11 +181,7 @@ function buildOperational(
 
 function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
   if (config?.groupRef !== undefined && config.groupRef !== groupRef.name)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/config/groupRef',
-      joint: ' ',
-      message: 'must be the same as /spec/groupRef/name',
-    })
+    problems.refuse('/spec/config/groupRef', 'must be the same as /spec/groupRef/name')
 }
 
 const buildPublicUrl = (
