@@ -15,16 +15,12 @@ import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/confi
 import { redisKeyPrefix } from '../../../dataplane/config/check/redis.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
+import type { Workload } from '../../render/object/object.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
 import { type Conditions, formatProblems, type ProblemDetail, type Problems } from '../outcome/plan.ts'
 import { buildRedis, type MountPlace, mountSettings, type Resolver } from '../references/references.ts'
 
 export type AuthServerSpec = Static<ReturnType<typeof block.authServer>>
-
-interface Owner {
-  readonly kind: string
-  readonly metadata: { readonly namespace: string; readonly name: string }
-}
 
 /**
  * Builds the authorization server's block of the configuration, with mounted files for references. `at`: the pointer to
@@ -32,7 +28,7 @@ interface Owner {
  */
 export function buildAuthServerSettings(
   spec: AuthServerSpec,
-  { owner, at }: { readonly owner: Owner; readonly at: string },
+  { owner, at }: { readonly owner: Workload; readonly at: string },
   resolver: Resolver,
   mounts: Mounts,
 ): AuthServerConfig {
@@ -58,7 +54,7 @@ function buildCluster({ trustedIssuers = [] }: AuthServerSpec, mounts: Mounts): 
 
 /** Builds the storage of registrations and logins. Each workload has its own key prefix in a shared Redis. */
 function buildStorage(
-  { kind, metadata }: Owner,
+  { kind, metadata }: Workload,
   { storage: { type, redis } = { type: 'memory' } }: AuthServerSpec,
   { at, ...place }: MountPlace,
 ): Pick<AuthServerConfig, 'storage'> {
@@ -106,21 +102,42 @@ export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined
   })
 }
 
+/** The authorization server as messages name it, the pointer to its settings, and what is known of its workload. */
+interface Reported {
+  readonly at: string
+  readonly pointer: string
+  /** Undefined until there are pods. */
+  readonly seen: WorkloadObservation | undefined
+  readonly served: readonly Served[]
+}
+
+/** Reports on an authorization server: its trusted issuers and grants, what a restart loses, and unrecognized users. */
+export function reportAuthServer(
+  spec: AuthServerSpec,
+  { at, pointer, seen, served }: Reported,
+  conditions: Conditions,
+): void {
+  reportTrustedIssuers(spec, seen, conditions)
+  warnOfLosses(spec, { at, running: seen?.replicas }, conditions)
+  warnOfNoIdentity(spec, at, conditions)
+  reportGrants(spec, pointer, conditions, served)
+}
+
 /** Warns if the primary provider gives no identity of its users, so that returning users are not recognized. */
-export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
-  const primary = spec && findPrimaries(spec).find((one) => !isIdentified(one))
+function warnOfNoIdentity(spec: AuthServerSpec, at: string, conditions: Conditions): void {
+  const primary = findPrimaries(spec).find((one) => !isIdentified(one))
   if (primary === undefined) return
   const message = `${at}: the provider ${JSON.stringify(primary.name)} has neither userInfo nor identityFromToken: each login counts as a new user and is asked for consent: set one of the two`
   conditions.set('IdentitySynthesized', 'True', 'NoIdentity', message)
 }
 
 /** Warns of what a restart loses. `running` is the number of pods if an autoscaler or a user decides it. */
-export function warnOfLosses(
-  spec: AuthServerSpec | undefined,
+function warnOfLosses(
+  spec: AuthServerSpec,
   { at, running = 1 }: { readonly at: string; readonly running?: number | undefined },
   conditions: Conditions,
 ): void {
-  const own = spec === undefined ? [] : listUnshared(spec)
+  const own = listUnshared(spec)
   if (own.length === 0) return
   const several = running > 1 ? `; each of ${running} pods has logins of its own, so most requests fail` : ''
   const message = `${at}: ${own.join(', ')}: after a restart all users log in again${several}`
@@ -157,16 +174,13 @@ const SHARED_ISSUERS = [
 const admitsMany = ({ subjectRules = [] }: JwtBearerPolicy): boolean =>
   subjectRules.some(({ subject }) => subject === undefined || subject.endsWith('*'))
 
-/**
- * Sets `TrustedIssuersReady`: the pods' reports of issuers' keys, and shared issuers whose people could get in. `seen`:
- * undefined until there are pods.
- */
-export function reportTrustedIssuers(
-  spec: AuthServerSpec | undefined,
-  seen: Pick<WorkloadObservation, 'issuerKeys' | 'issuerNames' | 'reported'> | undefined,
+/** Sets `TrustedIssuersReady`: the pods' reports of issuers' keys, and shared issuers whose people could get in. */
+function reportTrustedIssuers(
+  spec: AuthServerSpec,
+  seen: WorkloadObservation | undefined,
   conditions: Conditions,
 ): void {
-  if (!spec?.trustedIssuers?.length) return
+  if (!spec.trustedIssuers?.length) return
   const shared = issuerPolicies(spec as Parameters<typeof issuerPolicies>[0])
     .filter(({ jwtBearer }) => jwtBearer !== undefined && jwtBearer.tenants === undefined && admitsMany(jwtBearer))
     .filter(({ issuer: { issuerUrl } }) => SHARED_ISSUERS.some((known) => known.test(issuerUrl)))

@@ -1,10 +1,10 @@
 import {
   type MCPExternalAuthConfig,
+  type MCPRemoteProxy,
   type MCPServer,
+  type MCPServerEntry,
   mcpExternalAuthConfig,
-  mcpGroup,
   type VirtualMCPServer,
-  virtualMcpServer,
 } from '../../../crds/index.ts'
 import { credentialHeaders, sentHeaders } from '../../../dataplane/config/check/credential.ts'
 import { addressFindings, isLoopback } from '../../../dataplane/config/check/url.ts'
@@ -20,20 +20,17 @@ import {
   findProvider,
 } from '../configs/mcp-external-auth-config.ts'
 import { type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
-import { findConfig, type KeyRef, type Resolver, startResolver } from '../references/references.ts'
+import { findConfig, mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
 import { type EmbeddedAuthServer, findAuthServer, findInjectedProvider, namesAuthServer } from './proxy.ts'
+import { listGateways, type ProxyObject } from './shared-settings.ts'
 
-interface HeaderForward {
-  readonly addPlaintextHeaders?: Readonly<Record<string, string>>
-  readonly addHeadersFromSecret?: readonly { readonly headerName: string; readonly valueSecretRef: KeyRef }[]
-}
+type RemoteSpec = MCPRemoteProxy['spec'] | MCPServerEntry['spec']
 
-export function buildHeaders(
-  forward: HeaderForward | undefined,
+function buildHeaders(
+  { addPlaintextHeaders, addHeadersFromSecret = [] }: NonNullable<RemoteSpec['headerForward']> = {},
   resolver: Resolver,
   mounts: Mounts,
 ): Pick<BackendConfig, 'headers' | 'headerFiles'> {
-  const { addPlaintextHeaders, addHeadersFromSecret = [] } = forward ?? {}
   const headerFiles = addHeadersFromSecret
     .filter(({ valueSecretRef }) => resolver.secretKey(valueSecretRef))
     .map(({ headerName, valueSecretRef: { name, key } }) => ({ name: headerName, file: mounts.secretFile(name, key) }))
@@ -44,13 +41,8 @@ export function buildHeaders(
   }
 }
 
-interface RemoteSpec {
-  readonly remoteUrl: string
-  readonly allowPrivateEndpoint: boolean
-}
-
 /** Tells whether a remote server may have an address that is not public. */
-export function isPrivateAllowed(
+function isPrivateAllowed(
   { remoteUrl, allowPrivateEndpoint }: RemoteSpec,
   { isOwnMachine = false }: ReconcileContext,
 ): boolean {
@@ -65,10 +57,19 @@ export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, prob
     problems.add('Valid', 'AddressRefused', finding)
 }
 
-interface SpeakingSpec {
-  readonly transport?: string
-  readonly protocolEra?: NonNullable<BackendConfig['protocolEra']>
+/** Builds the backend of a remote server, with its CA bundle and header files in the pod that calls it. */
+export function buildRemoteBackend(spec: RemoteSpec, resolver: Resolver, mounts: Mounts, context: ReconcileContext) {
+  const ca = mountCaBundle(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
+  return {
+    url: spec.remoteUrl,
+    ...buildHttpTransport(spec),
+    ...(ca === undefined ? {} : { caBundleFile: ca }),
+    ...buildHeaders(spec.headerForward, resolver, mounts),
+    allowPrivateIP: isPrivateAllowed(spec, context),
+  }
 }
+
+type SpeakingSpec = Pick<MCPServer['spec'] | RemoteSpec, 'transport' | 'protocolEra'>
 
 /** Builds the transport settings of a server behind a URL. Defaults are omitted. */
 export const buildHttpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
@@ -77,7 +78,7 @@ export const buildHttpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'tra
 })
 
 /** Builds the setting of a server's protocol era. It is absent if the era is detected. */
-export const buildEra = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pick<BackendConfig, 'protocolEra'> =>
+export const buildEra = ({ protocolEra }: SpeakingSpec): Pick<BackendConfig, 'protocolEra'> =>
   protocolEra === undefined || protocolEra === 'auto' ? {} : { protocolEra }
 
 /** Builds the backend of a stdio server: in a cluster the container beside the proxy, standalone the local command. */
@@ -227,7 +228,7 @@ function buildInjectedCredential(server: EmbeddedAuthServer): OutgoingCredential
  * token from that login by default.
  */
 export function buildProxyCredential(
-  spec: ProxySpec,
+  spec: ProxyObject['spec'],
   resolver: Resolver,
   mounts: Mounts,
 ): OutgoingCredential | undefined {
@@ -245,14 +246,6 @@ export function buildProxyCredential(
   if (!problem) return credential
   resolver.problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message: problem })
   return undefined
-}
-
-interface ProxySpec {
-  readonly externalAuthConfigRef?: { readonly name: string }
-  readonly authServerRef?: { readonly name: string }
-  readonly transport?: string
-  readonly oidcConfigRef?: object
-  readonly groupRef?: object
 }
 
 /** Returns the headers that an MCPExternalAuthConfig names for its credential. Whether it is valid does not matter. */
@@ -273,11 +266,8 @@ export function buildForwardedCredential(
   const { view, namespace } = resolver
   const { oidcConfigRef, transport, groupRef, externalAuthConfigRef: own } = spec
   if (oidcConfigRef !== undefined || transport === 'stdio') return {}
-  const gateways = groupRef === undefined ? [] : view.referrers(mcpGroup, namespace, groupRef.name)
-  const refs = gateways.flatMap(({ kind, name }) => {
-    const gateway = kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, name) : undefined
-    return (gateway && resolveCredential(gateway.spec, metadata.name, own)) ?? []
-  })
+  const gateways = groupRef === undefined ? [] : listGateways(groupRef.name, view, namespace)
+  const refs = gateways.flatMap((gateway) => resolveCredential(gateway.spec, metadata.name, own) ?? [])
   const configs = refs.flatMap(({ name }) => view.get(mcpExternalAuthConfig, namespace, name) ?? [])
   const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
   for (const name of configs.flatMap((config) => listHeaders(config, resolver))) names.set(name.toLowerCase(), name)

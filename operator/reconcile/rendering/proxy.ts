@@ -1,34 +1,26 @@
 import { mcpExternalAuthConfig } from '../../../crds/index.ts'
-import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
-import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
 import { findPrimaries } from '../../../dataplane/config/authserver/provider.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { formatConfigMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import type { PodSettings } from '../../render/pod/workload.ts'
 import {
   type AuthServerSpec,
   buildAuthServerSettings,
   checkIssuer,
   checkReplicas,
-  reportGrants,
-  reportTrustedIssuers,
-  warnOfLosses,
-  warnOfNoIdentity,
+  reportAuthServer,
 } from '../configs/auth-server.ts'
-import { type AuthzFields, buildAuthzSettings } from '../configs/mcp-authz-config.ts'
+import { buildAuthzSettings } from '../configs/mcp-authz-config.ts'
 import { checkExternalAuthConfig, listProviders } from '../configs/mcp-external-auth-config.ts'
-import { buildOidc, findUnusedByIssuer, type OidcReference } from '../configs/mcp-oidc-config.ts'
-import { buildServerPinning, type PinnedServer, type PinState, readPinningMode } from '../configs/mcp-pin.ts'
-import { buildWorkloadTelemetry, type TelemetryReference } from '../configs/mcp-telemetry-config.ts'
+import { buildOidc, findUnusedByIssuer } from '../configs/mcp-oidc-config.ts'
+import { buildServerPinning, type PinState, readPinningMode } from '../configs/mcp-pin.ts'
+import { buildWorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { readSharedShaping } from '../configs/mcp-tool-config.ts'
 import { type Conditions, type ReconcileContext, warnOfNoEffect } from '../outcome/plan.ts'
 import { findConfig, type Resolver } from '../references/references.ts'
 import {
-  type Addressed,
   type Addresses,
-  type AuditSpec,
   buildAddresses,
   buildAudit,
   buildCors,
@@ -38,8 +30,8 @@ import {
   buildSessionStorage,
   buildUsage,
   checkProofs,
+  type ProxyObject,
   respellAddresses,
-  type SessionStorageSpec,
 } from './shared-settings.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
@@ -79,29 +71,9 @@ export const PROXY_ORIGINS = {
 /** Normalizes a path prefix for the configuration: no slash at the end, undefined if empty. */
 const normalizePrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
 
-interface ProxyObject extends Addressed {
-  readonly kind: PinnedServer['kind']
-  readonly spec: AuthzFields &
-    PinnedServer['spec'] &
-    Pick<PodSettings, 'httpRoute'> & {
-      readonly proxyPort: number
-      readonly oidcConfigRef?: OidcReference & Pick<GatewayConfig['incomingAuth'], 'dpop'>
-      readonly telemetryConfigRef?: TelemetryReference
-      readonly toolConfigRef?: { readonly name: string }
-      readonly authServerRef?: { readonly name: string }
-      readonly externalAuthConfigRef?: { readonly name: string }
-      readonly replicas?: number
-      readonly allowedHosts?: readonly string[]
-      readonly cors?: CorsSpec
-      readonly serverCard?: ServerCard
-      readonly endpointPrefix?: string
-      readonly trustProxyHeaders: boolean
-      readonly sessionStorage?: SessionStorageSpec
-      readonly rateLimiting?: GatewayConfig['rateLimiting']
-      readonly audit?: AuditSpec
-      readonly usage?: GatewayConfig['usage']
-    }
-}
+/** Returns the number of pods that the spec asks for: server and proxy share a pod. Absent if it is left to others. */
+export const readReplicas = (spec: ProxyObject['spec']): number | undefined =>
+  spec.replicas ?? ('backendReplicas' in spec ? spec.backendReplicas : undefined)
 
 /** Builds the configuration of a proxy before one server. Missing references become the resolver's problems. */
 export function assembleProxy(
@@ -156,7 +128,7 @@ export function assembleProxy(
 
 /** Returns the pinning of a proxy's server and what its pods report of it. */
 export function readProxyPins(
-  { metadata: { name }, spec }: PinnedServer,
+  { metadata: { name }, spec }: ProxyObject,
   { config }: Assembly,
   seen: WorkloadObservation | undefined,
 ): PinState {
@@ -166,11 +138,6 @@ export function readProxyPins(
     isPinned: config.backends[0]?.pinning?.pins !== undefined,
     seen: seen?.definitions?.find((one) => one.name === name),
   }
-}
-
-interface NamingSpec {
-  readonly authServerRef?: { readonly name: string } | undefined
-  readonly externalAuthConfigRef?: { readonly name: string } | undefined
 }
 
 export interface EmbeddedAuthServer {
@@ -189,7 +156,7 @@ export function namesAuthServer(ref: { readonly name: string } | undefined, { vi
  * there is none, or, as a problem, if it is unavailable.
  */
 export function findAuthServer(
-  { authServerRef, externalAuthConfigRef }: NamingSpec,
+  { authServerRef, externalAuthConfigRef }: ProxyObject['spec'],
   resolver: Resolver,
 ): EmbeddedAuthServer | undefined {
   const { problems } = resolver
@@ -214,19 +181,9 @@ export function findAuthServer(
 export const findInjectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
   spec.disableUpstreamTokenInjection ? undefined : findPrimaries(spec)[0]?.name
 
-interface ProxyWithLogins {
-  readonly kind: string
-  readonly metadata: { readonly name: string; readonly namespace: string }
-  readonly spec: NamingSpec & {
-    readonly oidcConfigRef?: { readonly name: string } | undefined
-    readonly replicas?: number | undefined
-    readonly backendReplicas?: number | undefined
-  }
-}
-
 /** Builds the `authServer` of a proxy's configuration. Settings that can't be served are recorded as problems. */
 function buildAuthServer(
-  { kind, metadata, spec }: ProxyWithLogins,
+  { kind, metadata, spec }: ProxyObject,
   { oidc }: GatewayConfig['incomingAuth'],
   resolver: Resolver,
   mounts: Mounts,
@@ -243,14 +200,14 @@ function buildAuthServer(
       ': ',
     )
   checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
-  checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)
+  checkReplicas(found.spec, readReplicas(spec), problems)
   const place = { owner: { kind, metadata }, at: '/spec/embeddedAuthServer' }
   return { authServer: buildAuthServerSettings(found.spec, place, resolver, mounts) }
 }
 
 /** Returns the issuer of the authorization server that a proxy's object names; undefined if it names none. */
 const findOwnIssuer = (
-  { authServerRef, externalAuthConfigRef }: NamingSpec,
+  { authServerRef, externalAuthConfigRef }: ProxyObject['spec'],
   { view, namespace }: Resolver,
 ): string | undefined =>
   [authServerRef, externalAuthConfigRef]
@@ -259,7 +216,7 @@ const findOwnIssuer = (
 
 /** Warns about a proxy's logins: what a restart loses, unrecognized users, and settings without effect. */
 export function warnOfLogins(
-  { kind, metadata, spec }: ProxyWithLogins,
+  { kind, metadata, spec }: ProxyObject,
   config: GatewayConfig | undefined,
   resolver: Resolver,
   conditions: Conditions,
@@ -268,13 +225,10 @@ export function warnOfLogins(
   if (found === undefined) return
   const seen = resolver.view.observe(kind, metadata.namespace, metadata.name)
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
-  reportTrustedIssuers(found.spec, seen, conditions)
-  warnOfLosses(found.spec, { at, running: seen?.replicas }, conditions)
-  warnOfNoIdentity(found.spec, at, conditions)
   // Without a credential of its own the server gets the token of each login, which no setting could change.
   const isOwn = spec.externalAuthConfigRef !== undefined && !namesAuthServer(spec.externalAuthConfigRef, resolver)
   const served = isOwn ? listProviders(config) : []
-  reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions, served)
+  reportAuthServer(found.spec, { at, pointer: `${at}: /spec/embeddedAuthServer`, seen, served }, conditions)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
   warnOfNoEffect(findUnusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
 }

@@ -147,9 +147,7 @@ export function renderChildren(
     targetPort: listeners.listen,
     annotations: { ...options.service.annotations, ...overrides?.annotations },
     labels: overrides?.labels ?? {},
-    sessionAffinity: settings.sessionAffinity,
-    type: settings.serviceType,
-    settings: settings.service,
+    settings,
   })
   const broken: string[] = []
   const pods = renderWorkload(

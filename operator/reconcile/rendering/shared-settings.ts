@@ -1,5 +1,10 @@
-import type { ObjectOf } from '../../../crds/define.ts'
-import { mcpGroup, type mcpServer, virtualMcpServer } from '../../../crds/index.ts'
+import {
+  type MCPRemoteProxy,
+  type MCPServer,
+  mcpGroup,
+  type VirtualMCPServer,
+  virtualMcpServer,
+} from '../../../crds/index.ts'
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
 import type { AuditSettings } from '../../../dataplane/config/audit/audit.ts'
@@ -10,20 +15,14 @@ import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gat
 import type { ClusterView } from '../../model/view.ts'
 import type { NetworkPeers } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { buildSelector, serviceName } from '../../render/object/object.ts'
+import { buildSelector, serviceName, type Workload } from '../../render/object/object.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
 import type { PodSettings } from '../../render/pod/workload.ts'
 import type { Conditions, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { buildRedis, type KeyRef, type Resolver } from '../references/references.ts'
 
-export interface Addressed {
-  readonly kind: string
-  readonly metadata: { readonly name: string; readonly namespace: string }
-}
-
-interface Routed extends Addressed {
-  readonly spec: Pick<PodSettings, 'httpRoute'>
-}
+/** An object with a proxy before one server. */
+export type ProxyObject = MCPServer | MCPRemoteProxy
 
 export interface Addresses {
   readonly address: string
@@ -34,14 +33,14 @@ export interface Addresses {
 }
 
 /** Returns the base URL of a workload's Service on its public port. */
-export const buildAddress = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
+export const buildAddress = ({ kind, metadata }: Workload, port: number, context: ReconcileContext): string =>
   context.resolveAddress({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
 
 /** Returns the MCP endpoint below a base URL, normalized by a URL parser, because clients compare it as text. */
 export const buildEndpoint = (address: string): string => new URL(`${address}/mcp`).href
 
 /** Returns the host names under which pods know a Service, from the shortest to that of its address. */
-function listServiceHosts({ kind, metadata }: Addressed, address: string): string[] {
+function listServiceHosts({ kind, metadata }: Workload, address: string): string[] {
   const service = serviceName(kind, metadata.name)
   const short = [service, `${service}.${metadata.namespace}`, `${service}.${metadata.namespace}.svc`]
   return [...new Set([...short, new URL(address).hostname])]
@@ -49,7 +48,7 @@ function listServiceHosts({ kind, metadata }: Addressed, address: string): strin
 
 /** Returns the addresses of a workload on its public port. `urlAt` builds the served URL from a base URL. */
 export function buildAddresses(
-  object: Routed,
+  object: Workload & { readonly spec: Pick<PodSettings, 'httpRoute'> },
   port: number,
   urlAt: (address: string) => string,
   context: ReconcileContext,
@@ -100,29 +99,23 @@ export function buildServerCard(
   return { serverCard }
 }
 
-type SessionStorage = NonNullable<ObjectOf<typeof mcpServer>['spec']['sessionStorage']>
+type SessionStorage = NonNullable<ProxyObject['spec']['sessionStorage']>
 
 /** `spec.sessionStorage`, or the plain form in a gateway's `config`, which has no Secrets. */
 export type SessionStorageSpec = Pick<SessionStorage, 'provider' | 'address' | 'db' | 'keyPrefix'> &
   Partial<Pick<SessionStorage, 'passwordRef' | 'redis'>>
-
-interface Owner {
-  readonly kind: string
-  readonly metadata: { readonly namespace: string; readonly name: string }
-}
 
 /**
  * Builds the session storage. Each workload has its own key prefix after the configured one, since several may share a
  * Redis.
  */
 export function buildSessionStorage(
-  owner: Owner,
+  { kind, metadata }: Workload,
   storage: SessionStorageSpec | undefined,
   resolver: Resolver,
   mounts: Mounts,
 ): Pick<GatewayConfig, 'sessionStorage'> {
   if (storage?.provider !== 'redis') return {}
-  const { kind, metadata } = owner
   const keyPrefix = `${storage.keyPrefix ?? ''}${redisKeyPrefix({ kind, ...metadata })}`
   const { address, db, passwordRef, redis } = storage
   if (redis !== undefined) {
@@ -146,15 +139,15 @@ export function buildSessionStorage(
 const mountSecret = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
   ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined
 
-interface SessionSettings {
-  readonly replicas?: number | undefined
-  readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
-  readonly sessionAffinity: 'ClientIP' | 'None'
-}
-
 /** Warns if several pods keep sessions in memory: a client then works only if it stays with one pod. */
-export function warnOfSessions(settings: SessionSettings, conditions: Conditions): void {
-  const { replicas = 1, sessionStorage, sessionAffinity } = settings
+export function warnOfSessions(
+  {
+    replicas = 1,
+    sessionStorage,
+    sessionAffinity,
+  }: Pick<ProxyObject['spec'], 'replicas' | 'sessionAffinity'> & Pick<Limited, 'sessionStorage'>,
+  conditions: Conditions,
+): void {
   if (replicas <= 1 || sessionStorage?.provider === 'redis') return
   const affinity =
     sessionAffinity === 'ClientIP'
@@ -177,21 +170,15 @@ export function buildRateLimits(rateLimiting: RateLimiting): Pick<GatewayConfig,
 
 interface Limited {
   readonly rateLimiting?: RateLimiting
-  readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
+  readonly sessionStorage?: Pick<SessionStorage, 'provider'> | undefined
   /** The number of pods in the spec, or of running pods if an autoscaler decides it. */
   readonly replicas: number
   readonly isAnonymous: boolean
 }
 
-interface Proxy {
-  readonly kind: string
-  readonly metadata: { readonly namespace: string; readonly name: string }
-  readonly spec: Pick<Limited, 'rateLimiting' | 'sessionStorage'> & { readonly oidcConfigRef?: object }
-}
-
 /** Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler sets the number of pods. */
 export function readLimited(
-  { kind, metadata, spec }: Proxy,
+  { kind, metadata, spec }: ProxyObject,
   replicas: number | undefined,
   view: Pick<ClusterView, 'observe'>,
 ): Limited {
@@ -254,15 +241,11 @@ export function reportProofs(
   }
 }
 
-interface ProxyHeaderSettings {
-  readonly trustProxyHeaders: boolean
-  readonly allowedHosts?: readonly string[]
-  readonly oidcConfigRef?: { readonly resourceUrl?: string | undefined }
-}
-
 /** Warns if trusting X-Forwarded-Host has no effect: only hosts in `allowedHosts` are believed, and it is empty. */
-export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Conditions): void {
-  const { trustProxyHeaders, allowedHosts = [], oidcConfigRef } = spec
+export function warnOfProxyHeaders(
+  { trustProxyHeaders, allowedHosts = [], oidcConfigRef }: ProxyObject['spec'],
+  conditions: Conditions,
+): void {
   if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return
   if (allowedHosts.length > 0 && !allowedHosts.includes('*')) return
   const message =
@@ -270,19 +253,17 @@ export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Condit
   conditions.set('ProxyHeadersWarning', 'True', 'NoPublicHost', message)
 }
 
-interface MemberObject {
-  readonly metadata: { readonly namespace: string }
-  readonly spec: { readonly groupRef?: { readonly name: string }; readonly oidcConfigRef?: object }
-}
+/** Returns the gateways of a group. */
+export const listGateways = (group: string, view: ClusterView, namespace: string): readonly VirtualMCPServer[] =>
+  view
+    .referrers(mcpGroup, namespace, group)
+    .flatMap(({ kind, name }) => (kind === 'VirtualMCPServer' && view.get(virtualMcpServer, namespace, name)) || [])
 
 /** Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too. */
-export function findGatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
+export function findGatewayPeers({ metadata, spec }: ProxyObject, view: ClusterView): NetworkPeers | undefined {
   const { groupRef, oidcConfigRef } = spec
   if (groupRef === undefined || oidcConfigRef !== undefined) return undefined
-  const { namespace } = metadata
-  const gateways = view
-    .referrers(mcpGroup, namespace, groupRef.name)
-    .flatMap(({ kind, name }) => (kind === 'VirtualMCPServer' && view.get(virtualMcpServer, namespace, name)) || [])
+  const gateways = listGateways(groupRef.name, view, metadata.namespace)
   if (gateways.every((gateway) => gateway.spec.incomingAuth.type === 'anonymous')) return undefined
   return gateways.map((gateway) => ({ podSelector: { matchLabels: buildSelector(gateway) } }))
 }

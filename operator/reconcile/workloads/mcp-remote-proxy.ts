@@ -4,15 +4,8 @@ import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, validateGateway } from '../outcome/findings.ts'
 import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
-import { mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
-import {
-  buildHeaders,
-  buildHttpTransport,
-  buildProxyCredential,
-  checkRemoteUrl,
-  isPrivateAllowed,
-  withCredential,
-} from '../rendering/backend.ts'
+import { type Resolver, startResolver } from '../references/references.ts'
+import { buildProxyCredential, buildRemoteBackend, checkRemoteUrl, withCredential } from '../rendering/backend.ts'
 import {
   type Assembly,
   assembleProxy,
@@ -48,14 +41,7 @@ export function assembleMcpRemoteProxy(
   const assembly = assembleProxy(
     object,
     (mounts) => {
-      const ca = mountCaBundle(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
-      const backend = {
-        url: spec.remoteUrl,
-        ...buildHttpTransport(spec),
-        ...(ca === undefined ? {} : { caBundleFile: ca }),
-        ...buildHeaders(spec.headerForward, resolver, mounts),
-        allowPrivateIP: isPrivateAllowed(spec, context),
-      }
+      const backend = buildRemoteBackend(spec, resolver, mounts, context)
       return withCredential(backend, buildProxyCredential(spec, resolver, mounts))
     },
     resolver,

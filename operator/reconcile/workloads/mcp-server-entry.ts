@@ -1,4 +1,4 @@
-import { type MCPServerEntry, mcpGroup, mcpServerEntry, virtualMcpServer } from '../../../crds/index.ts'
+import { type MCPServerEntry, mcpGroup, mcpServerEntry } from '../../../crds/index.ts'
 import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -23,33 +23,17 @@ import {
   startConditions,
   startProblems,
 } from '../outcome/plan.ts'
-import { mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
-import {
-  buildHeaders,
-  buildHttpTransport,
-  checkCredential,
-  checkRemoteUrl,
-  isPrivateAllowed,
-} from '../rendering/backend.ts'
+import { type Resolver, startResolver } from '../references/references.ts'
+import { buildRemoteBackend, checkCredential, checkRemoteUrl } from '../rendering/backend.ts'
+import { listGateways } from '../rendering/shared-settings.ts'
 
-/** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
-export function buildEntryBackend(
-  object: MCPServerEntry,
+/** Builds a gateway's backend from an entry. */
+export const buildEntryBackend = (
+  { metadata, spec }: MCPServerEntry,
   resolver: Resolver,
   mounts: Mounts,
   context: ReconcileContext,
-): BackendConfig {
-  const { spec, metadata } = object
-  const ca = mountCaBundle(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
-  return {
-    name: metadata.name,
-    url: spec.remoteUrl,
-    ...buildHttpTransport(spec),
-    ...(ca === undefined ? {} : { caBundleFile: ca }),
-    ...buildHeaders(spec.headerForward, resolver, mounts),
-    allowPrivateIP: isPrivateAllowed(spec, context),
-  }
-}
+): BackendConfig => ({ name: metadata.name, ...buildRemoteBackend(spec, resolver, mounts, context) })
 
 /** Finds everything that keeps an entry from being served; its credential only with `credentials`. */
 export function checkEntry(
@@ -73,11 +57,7 @@ export function checkEntry(
 function readGatewayPins(object: MCPServerEntry, resolver: Resolver): readonly PinState[] {
   const { view, namespace } = resolver
   const { name } = object.metadata
-  const gateways = view.referrers(mcpGroup, namespace, object.spec.groupRef.name).flatMap((referrer) => {
-    const gateway =
-      referrer.kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, referrer.name) : undefined
-    return gateway ?? []
-  })
+  const gateways = listGateways(object.spec.groupRef.name, view, namespace)
   const own = buildServerPinning(object, resolver).pinning
   if (gateways.length === 0)
     return [{ name, mode: readPinningMode(object), isPinned: own?.pins !== undefined, seen: undefined }]

@@ -46,6 +46,7 @@ import {
   PROXY_ORIGINS,
   PROXY_PLACES,
   readProxyPins,
+  readReplicas,
   warnOfLogins,
 } from '../rendering/proxy.ts'
 import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
@@ -62,19 +63,10 @@ import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const MCP_PORT = 8080
 
-interface ServerSettings {
-  readonly transport: string
-  readonly env?: readonly { readonly name: string }[]
-  readonly secrets?: readonly { readonly key: string; readonly targetEnvName?: string | undefined }[]
-  readonly podTemplateSpec?: Readonly<Record<string, unknown>>
-}
-
 type Fields = Readonly<Record<string, unknown>>
 
 /** Returns the shape of the pods. A proxy attaches to a stdio server by its pod's name, so that is a StatefulSet. */
 const chooseShape = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
-
-const readReplicas = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
 
 function checkPorts({ spec }: MCPServer, problems: Problems): void {
   const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
@@ -84,7 +76,7 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
   }
   if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
     problems.refuse('/spec/backendReplicas', 'must equal replicas: server and proxy share a pod')
-  if (transport === 'stdio' && (replicas ?? backendReplicas ?? 1) > 1)
+  if (transport === 'stdio' && (readReplicas(spec) ?? 1) > 1)
     problems.refuse('/spec/replicas', 'must not be above 1: a stdio server has one conversation')
 }
 
@@ -295,7 +287,7 @@ const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ?
  * Warns that `envFrom` may not set the port: Kubernetes puts `env` before `envFrom`, and only the kubelet knows the
  * keys.
  */
-function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Conditions): void {
+function warnOfEnvFrom(spec: MCPServer['spec'], port: number, conditions: Conditions): void {
   const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec
   if (transport === 'stdio') return
   const pod = podTemplateSpec['spec']
@@ -391,17 +383,10 @@ function buildOutbound({ network = {} }: Profile): Outbound {
 
 const builtin: Readonly<Record<string, Outbound>> = { none: 'nothing', network: 'anything' }
 
-/** The reference to a server's profile. */
-interface ProfileReference {
-  readonly type: 'builtin' | 'configmap'
-  readonly name: string
-  readonly key?: string
-}
-
 const AT = '/spec/permissionProfile'
 
 /** Returns the allowed outbound traffic. Undefined without a profile or, after recording why, if it is unreadable. */
-function resolveProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
+function resolveProfile(profile: MCPServer['spec']['permissionProfile'], resolver: Resolver): Outbound | undefined {
   if (profile === undefined) return undefined
   const { type, name, key } = profile
   if (type === 'configmap') return readProfile(name, key, resolver)

@@ -9,15 +9,7 @@ import type { BackendObservation, ClusterView, WorkloadObservation } from '../..
 import { gatewayListeners } from '../../render/network/network.ts'
 import { formatConfigMapName } from '../../render/object/object.ts'
 import { type Mounts, startMounts } from '../../render/pod/containers.ts'
-import {
-  buildAuthServerSettings,
-  checkIssuer,
-  checkReplicas,
-  reportGrants,
-  reportTrustedIssuers,
-  warnOfLosses,
-  warnOfNoIdentity,
-} from '../configs/auth-server.ts'
+import { buildAuthServerSettings, checkIssuer, checkReplicas, reportAuthServer } from '../configs/auth-server.ts'
 import { buildAuthzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { listProviders } from '../configs/mcp-external-auth-config.ts'
 import { buildOidc, findUnusedByIssuer } from '../configs/mcp-oidc-config.ts'
@@ -424,10 +416,9 @@ export function reconcileVirtualMcpServer(
       warnOfOpenToAll(assembly.config, { settings: spec }, context, conditions)
       reportProofs(assembly.config, '/spec/incomingAuth/dpop', conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
-      reportTrustedIssuers(spec.authServerConfig, seen, conditions)
-      warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
-      warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
-      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions, listProviders(assembly.config))
+      const served = listProviders(assembly.config)
+      const place = { at: AUTH_SERVER, pointer: AUTH_SERVER, seen, served }
+      if (spec.authServerConfig !== undefined) reportAuthServer(spec.authServerConfig, place, conditions)
       warnOfNoEffect(findUnusedSettings(spec, resolver), conditions)
       warnOfSessions({ ...spec, sessionStorage: readStorage(spec) }, conditions)
       warnOfRateLimits(

@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+import type { MCPRegistry } from '../../../crds/index.ts'
 import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
-import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { buildChild, buildLabels, buildSelector, childName, serviceName, type Workload } from '../object/object.ts'
@@ -57,9 +57,6 @@ function findNetworkProblem(cidr: string): string | undefined {
   return undefined
 }
 
-export type ServiceType = Static<typeof serviceType>
-export type ServiceSettings = Static<typeof service>
-
 export interface ServiceOptions {
   readonly port: number
   readonly portName: 'mcp' | 'http'
@@ -68,24 +65,22 @@ export interface ServiceOptions {
    * sidecars.
    */
   readonly targetPort: number
-  readonly type?: ServiceType
-  readonly settings?: ServiceSettings | undefined
-  /** `ClientIP` keeps a client on one pod: sessions in memory live there. */
-  readonly sessionAffinity?: 'ClientIP' | 'None'
+  /** `sessionAffinity: ClientIP` keeps a client on one pod: sessions in memory live there. */
+  readonly settings: Pick<MCPRegistry['spec'], 'service' | 'serviceType' | 'sessionAffinity'>
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
 }
 
 /** Returns, by JSON pointer, what the API server would refuse of source ranges that the schema accepts. */
-export const rangeProblems = ({ loadBalancerSourceRanges = [] }: ServiceSettings = {}) =>
+export const rangeProblems = ({ loadBalancerSourceRanges = [] }: MCPRegistry['spec']['service'] = {}) =>
   loadBalancerSourceRanges.flatMap((range, index) => {
     const message = findNetworkProblem(range)
     return message === undefined ? [] : [{ pointer: `/spec/service/loadBalancerSourceRanges/${index}`, message }]
   })
 
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
-  const { port, portName, targetPort, settings = {} } = options
-  const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings
+  const { port, portName, targetPort, settings } = options
+  const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings.service ?? {}
   return buildChild(
     workload,
     group,
@@ -98,9 +93,9 @@ export function renderService(workload: Workload, group: string, options: Servic
     },
     {
       spec: {
-        type: options.type ?? 'ClusterIP',
+        type: settings.serviceType,
         selector: buildSelector(workload),
-        sessionAffinity: options.sessionAffinity ?? 'None',
+        sessionAffinity: settings.sessionAffinity,
         ...(externalTrafficPolicy === undefined ? {} : { externalTrafficPolicy }),
         ...(loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges }),
         ...(loadBalancerClass === undefined ? {} : { loadBalancerClass }),
@@ -109,18 +104,6 @@ export function renderService(workload: Workload, group: string, options: Servic
       },
     },
   )
-}
-
-/** The Gateways that carry a workload's traffic, and the host names. */
-export interface HttpRoute {
-  readonly parentRefs: readonly ParentRef[]
-  readonly hostnames?: readonly string[]
-}
-
-interface ParentRef {
-  readonly name: string
-  readonly namespace?: string
-  readonly sectionName?: string
 }
 
 const GATEWAY_API = 'gateway.networking.k8s.io'
@@ -132,7 +115,7 @@ const GATEWAY_API = 'gateway.networking.k8s.io'
 export function renderHttpRoute(
   workload: Workload,
   group: string,
-  { parentRefs, hostnames }: HttpRoute,
+  { parentRefs, hostnames }: NonNullable<MCPRegistry['spec']['httpRoute']>,
   port: number,
 ): KubernetesObject {
   const { kind, metadata } = workload
@@ -190,12 +173,6 @@ const DNS = {
 }
 
 export type NetworkPeers = Static<typeof networkPeers>
-
-interface PeerProblem {
-  /** JSON pointer into the object that has the peers. */
-  readonly pointer: string
-  readonly message: string
-}
 
 /**
  * Renders the policy that lets traffic in to our own listeners only: an MCP server's own port would bypass
@@ -263,8 +240,8 @@ function isPartOf(inner: string, outer: Network): boolean {
   return list.check(small.address, small.family)
 }
 
-/** Returns what the API server would refuse of peers that the schema accepts. */
-export const checkPeers = (peers: NetworkPeers = []): readonly PeerProblem[] =>
+/** Returns, by JSON pointer, what the API server would refuse of peers that the schema accepts. */
+export const checkPeers = (peers: NetworkPeers = []) =>
   peers.flatMap(({ ipBlock }, index) => {
     if (!ipBlock) return []
     const { cidr, except = [] } = ipBlock

@@ -1,5 +1,6 @@
+import type { MCPRegistry } from '../../../crds/index.ts'
+import type { podSettings } from '../../../crds/settings/pod/pod.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import type { HttpRoute, NetworkPeers, ServiceSettings, ServiceType } from '../network/network.ts'
 import { hashValue } from '../object/canonical.ts'
 import {
   buildChild,
@@ -12,6 +13,9 @@ import {
 } from '../object/object.ts'
 import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
+
+/** The settings that every kind with pods has. */
+export type PodSettings = Pick<MCPRegistry['spec'], keyof typeof podSettings | 'resourceOverrides'>
 
 export interface PodOptions {
   readonly containers: readonly object[]
@@ -143,14 +147,6 @@ export function renderWorkload(
   )
 }
 
-/** The number of pods that may be down at once when nodes are drained: a count or a percentage such as `50%`. */
-interface Disruption {
-  readonly maxUnavailable?: number | string
-  readonly minAvailable?: number | string
-}
-
-const ONE_AWAY: Disruption = { maxUnavailable: 1 }
-
 /**
  * Renders the PodDisruptionBudget. Undefined if the settings have none and there is one pod, or an autoscaler. A pod
  * that isn't ready never blocks a drain.
@@ -158,12 +154,12 @@ const ONE_AWAY: Disruption = { maxUnavailable: 1 }
 export function renderDisruptionBudget(
   workload: Workload,
   group: string,
-  disruption: Disruption | undefined,
+  disruption: PodSettings['disruption'],
   replicas: number | undefined,
 ): KubernetesObject | undefined {
   if (disruption === undefined && (replicas ?? 1) <= 1) return undefined
-  const { maxUnavailable, minAvailable } = disruption ?? ONE_AWAY
-  const budget = minAvailable === undefined ? { maxUnavailable: maxUnavailable ?? 1 } : { minAvailable }
+  const { maxUnavailable = 1, minAvailable } = disruption ?? {}
+  const budget = minAvailable === undefined ? { maxUnavailable } : { minAvailable }
   return buildChild(
     workload,
     group,
@@ -176,34 +172,6 @@ export function renderDisruptionBudget(
       },
     },
   )
-}
-
-export interface PodSettings {
-  readonly podTemplateSpec?: Readonly<Record<string, unknown>>
-  readonly imagePullSecrets?: readonly { readonly name: string }[]
-  readonly serviceAccount?: string
-  readonly replicas?: number
-  readonly serviceType: ServiceType
-  readonly service?: ServiceSettings
-  readonly sessionAffinity: 'ClientIP' | 'None'
-  readonly networkPolicy?: { readonly enabled: boolean; readonly ingressFrom?: NetworkPeers }
-  readonly httpRoute?: HttpRoute
-  readonly disruption?: Disruption
-  readonly resourceOverrides?: ResourceOverrides
-}
-
-interface Metadata {
-  readonly labels?: Readonly<Record<string, string>>
-  readonly annotations?: Readonly<Record<string, string>>
-}
-
-interface ResourceOverrides {
-  readonly proxyDeployment?: Metadata & {
-    readonly env?: readonly { readonly name: string; readonly value: string }[]
-    readonly imagePullSecrets?: readonly { readonly name: string }[]
-    readonly podTemplateMetadataOverrides?: Metadata
-  }
-  readonly proxyService?: Metadata
 }
 
 /** Joins lists in the given order, each name once. A later item of the same name wins. */
