@@ -11,7 +11,6 @@ import {
   type ReconcileContext,
   readGeneration,
   startConditions,
-  startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
 import { type CheckConfig, startResolver } from '../references/references.ts'
@@ -89,8 +88,9 @@ export function planConfig<K extends KindDeclaration>(
   return (object, view, context) => {
     const { namespace, name } = object.metadata
     const conditions = startConditions(object, context.now)
-    const problems = startProblems()
-    check(object, startResolver(view, namespace, problems))
+    const resolver = startResolver(view, namespace)
+    const { problems } = resolver
+    check(object, resolver)
     warnOfNoEffect(findUnused(object), conditions)
     report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)

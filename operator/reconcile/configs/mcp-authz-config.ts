@@ -61,7 +61,7 @@ const pickDefined = (fields: object): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
 
 function readSharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
-  const config = findConfig({ kind: mcpAuthzConfig, check: checkAuthzConfig }, name, resolver)
+  const config = findConfig(mcpAuthzConfig, checkAuthzConfig, name, resolver)
   const authz = config && readCedarSettings(config.spec.config, '/spec/config').authz
   return authz === undefined ? {} : { authz }
 }

@@ -118,16 +118,11 @@ function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resol
   if (resolver.problems.none) noteInvalid(validatePart({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
-const findUnused = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
-  awsSts === undefined || awsSts.roleClaim === ROLE_CLAIM || choosesByClaim(awsSts.roleMappings)
-    ? []
-    : [
-        {
-          pointer: '/spec/awsSts/roleClaim',
-          joint: ' ',
-          message: 'has no effect: no entry of roleMappings has a claim',
-        },
-      ]
+function findUnused({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] {
+  if (awsSts === undefined || awsSts.roleClaim === ROLE_CLAIM || choosesByClaim(awsSts.roleMappings)) return []
+  const message = 'has no effect: no entry of roleMappings has a claim'
+  return [{ pointer: '/spec/awsSts/roleClaim', joint: ' ', message }]
+}
 
 export const reconcileMcpExternalAuthConfig = planConfig(
   mcpExternalAuthConfig,

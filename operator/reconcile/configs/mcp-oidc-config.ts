@@ -110,16 +110,11 @@ function isAtApiServer(text: string): boolean {
 }
 
 /** Returns a finding if the client id has no effect: only introspection uses it, which the secret turns on. */
-const findUnused = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
-  inline?.clientId === undefined || inline.clientSecretRef
-    ? []
-    : [
-        {
-          pointer: '/spec/inline/clientId',
-          joint: ' ',
-          message: 'has no effect without clientSecretRef, which turns introspection on',
-        },
-      ]
+function findUnused({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] {
+  if (inline?.clientId === undefined || inline.clientSecretRef) return []
+  const message = 'has no effect without clientSecretRef, which turns introspection on'
+  return [{ pointer: '/spec/inline/clientId', joint: ' ', message }]
+}
 
 export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig, findUnused)
 
@@ -267,7 +262,7 @@ export function buildOidc(
   resolver: Resolver,
   mounts: Mounts,
 ): OidcConfig | undefined {
-  const config = findConfig({ kind: mcpOidcConfig, check: checkOidcConfig }, ref.name, resolver)
+  const config = findConfig(mcpOidcConfig, checkOidcConfig, ref.name, resolver)
   if (!config) return undefined
   const audience = chooseAudience(config, ref, besides, resolver.problems)
   if (audience === undefined) return undefined

@@ -74,8 +74,8 @@ function listPinUsers(view: ClusterView, { kind, namespace, name }: Target): rea
 export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace } = object.metadata
   const { kind, name } = object.spec.targetRef
-  const problems = startProblems()
-  const resolver = startResolver(view, namespace, problems)
+  const resolver = startResolver(view, namespace)
+  const { problems } = resolver
   checkPins(object, problems)
   resolver.object(kinds[kind], name)
   const conditions = startConditions(object, context.now)

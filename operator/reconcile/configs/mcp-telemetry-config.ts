@@ -53,7 +53,7 @@ export function buildWorkloadTelemetry(
   mounts: Mounts,
 ): TelemetrySettings | undefined {
   if (ref === undefined) return undefined
-  const config = findConfig({ kind: mcpTelemetryConfig, check: checkTelemetryConfig }, ref.name, resolver)
+  const config = findConfig(mcpTelemetryConfig, checkTelemetryConfig, ref.name, resolver)
   if (!config) return undefined
   const serviceName = ref.serviceName ?? name
   return buildTelemetry(config.spec, serviceName, { at: '/spec', resolver, mounts })

@@ -35,7 +35,7 @@ export function readSharedShaping(
   ref: { readonly name: string } | undefined,
   resolver: Resolver,
 ): Pick<ToolShaping, 'filter' | 'overrides'> | undefined {
-  const config = ref && findConfig({ kind: mcpToolConfig, check: checkToolConfig }, ref.name, resolver)
+  const config = ref && findConfig(mcpToolConfig, checkToolConfig, ref.name, resolver)
   if (!config) return undefined
   const { toolsFilter, toolsOverride } = config.spec
   return {

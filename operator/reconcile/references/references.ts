@@ -31,7 +31,8 @@ export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resol
 
 const quote = (text: string) => JSON.stringify(text)
 
-export function startResolver(view: ClusterView, namespace: string, problems: Problems): Resolver {
+export function startResolver(view: ClusterView, namespace: string): Resolver {
+  const problems = startProblems()
   const note = (reason: string, about: ObjectName, what: string) => {
     const message = `${about.kind} ${quote(about.name)} ${what}`
     problems.add('ReferencesResolved', reason, { about, message })
@@ -73,30 +74,26 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
   }
 }
 
-interface ConfigKind<K extends KindDeclaration> {
-  readonly kind: K
-  readonly check: CheckConfig<K>
-}
-
 /** Returns a valid config that a workload refers to; undefined, with a problem recorded, if it is not valid. */
 export function findConfig<K extends KindDeclaration>(
-  { kind, check }: ConfigKind<K>,
+  kind: K,
+  check: CheckConfig<K>,
   name: string,
   resolver: Resolver,
 ): ObjectOf<K> | undefined {
   const object = resolver.object(kind, name)
   if (!object) return undefined
-  const inner = startProblems()
-  check(object, startResolver(resolver.view, resolver.namespace, inner))
+  const inner = startResolver(resolver.view, resolver.namespace)
+  check(object, inner)
   const about = { kind: kind.kind, name }
   const title = `${kind.kind} ${JSON.stringify(name)}`
   for (const condition of ['Valid', 'ReferencesResolved'] as const) {
-    const found = inner.of(condition)
+    const found = inner.problems.of(condition)
     if (found[0] === undefined) continue
     const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
     resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${formatProblems(found)}` })
   }
-  return inner.none ? object : undefined
+  return inner.problems.none ? object : undefined
 }
 
 /** The spec's shape of a CA bundle: a key of a ConfigMap. */

@@ -19,7 +19,7 @@ import {
   checkExternalAuthConfig,
   findProvider,
 } from '../configs/mcp-external-auth-config.ts'
-import { type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
+import type { Problems, ReconcileContext } from '../outcome/plan.ts'
 import { findConfig, mountCaBundle, type Resolver, startResolver } from '../references/references.ts'
 import { type EmbeddedAuthServer, findAuthServer, findInjectedProvider, namesAuthServer } from './proxy.ts'
 import { listGateways, type ProxyObject } from './shared-settings.ts'
@@ -138,7 +138,7 @@ const AUTHORIZATION = 'Authorization'
 export const NEEDS_CALLERS = 'a credential for each caller needs callers who log in'
 
 function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
-  const found = ref && findConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  const found = ref && findConfig(mcpExternalAuthConfig, checkExternalAuthConfig, ref.name, resolver)
   if (found?.spec.type !== 'embeddedAuthServer') return found
   const { name } = found.metadata
   const message = `MCPExternalAuthConfig ${JSON.stringify(name)} is an authorization server, not a credential`
@@ -250,7 +250,7 @@ export function buildProxyCredential(
 
 /** Returns the headers that an MCPExternalAuthConfig names for its credential. Whether it is valid does not matter. */
 function listHeaders({ spec }: MCPExternalAuthConfig, { view, namespace }: Resolver): readonly string[] {
-  const resolver = startResolver(view, namespace, startProblems())
+  const resolver = startResolver(view, namespace)
   const { headerFiles = [], credential } = buildCredentialSettings(spec, resolver, startMounts(''))
   return [...headerFiles, ...(credential ? credentialHeaders(credential, '') : [])].map(({ name }) => name)
 }

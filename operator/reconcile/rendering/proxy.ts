@@ -167,7 +167,7 @@ export function findAuthServer(
     return undefined
   }
   const ref = authServerRef ?? (isCredential ? externalAuthConfigRef : undefined)
-  const found = ref && findConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  const found = ref && findConfig(mcpExternalAuthConfig, checkExternalAuthConfig, ref.name, resolver)
   if (ref === undefined || found === undefined) return undefined
   const pointer = authServerRef === undefined ? '/spec/externalAuthConfigRef' : '/spec/authServerRef'
   const { type, embeddedAuthServer: spec } = found.spec

@@ -11,7 +11,7 @@ import { workflowLimits } from '../../../dataplane/config/workflow/limits.ts'
 import { byText } from '../../model/index.ts'
 import { canonicalJson, sortedKeys } from '../../render/object/canonical.ts'
 import { checkDefinition } from '../configs/virtual-mcp-composite-tool-definition.ts'
-import { type Conditions, formatProblem, startProblems } from '../outcome/plan.ts'
+import { type Conditions, formatProblem } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 
 type Settings = NonNullable<VirtualMCPServer['spec']['config']>
@@ -65,9 +65,9 @@ const MISSING = 'it is missing'
 function findDefinition(name: string, { view, namespace }: Resolver): Definition | string {
   const object = view.get(virtualMcpCompositeToolDefinition, namespace, name)
   if (!object) return MISSING
-  const problems = startProblems()
-  checkDefinition(object, startResolver(view, namespace, problems))
-  const [first, ...others] = problems.all()
+  const resolver = startResolver(view, namespace)
+  checkDefinition(object, resolver)
+  const [first, ...others] = resolver.problems.all()
   if (first === undefined) return object.spec
   return formatProblem(first) + (others.length === 0 ? '' : ` (and ${others.length} more)`)
 }

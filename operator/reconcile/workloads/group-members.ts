@@ -11,7 +11,7 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/containers.ts'
 import { buildMemberPinning, type GatewayPinning, readPinningMode } from '../configs/mcp-pin.ts'
-import { formatProblems, type Problems, type ReconcileContext, startProblems } from '../outcome/plan.ts'
+import { formatProblems, type Problems, type ReconcileContext } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import {
   buildCredential,
@@ -77,11 +77,9 @@ interface Plain {
 function buildWorkloadBackend(
   object: MCPServer | MCPRemoteProxy,
   problems: Problems,
-  assemble: () => void,
   { resolver, context, pinning }: MemberOptions,
 ): Plain | string {
   const { name, namespace } = object.metadata
-  assemble()
   if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined)
     return formatProblems(problems.all())
   const backend = {
@@ -100,26 +98,27 @@ const isBeingDeleted = (object: { metadata: { deletionTimestamp?: string } } | u
 function buildPlainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain | string | undefined {
   const { resolver, context, mounts } = options
   const { view, namespace } = resolver
-  const problems = startProblems()
-  const inner = startResolver(view, namespace, problems)
+  const inner = startResolver(view, namespace)
   if (kind === 'MCPServer') {
     const object = view.get(mcpServer, namespace, name)
     if (!object || isBeingDeleted(object)) return undefined
     const { externalAuthConfigRef: own, ...others } = object.spec
     // A gateway that overrides the credential doesn't need the server's own credential settings.
     const asked = options.chooseCredential(name, own) === own ? object : { ...object, spec: others }
-    return buildWorkloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
+    assembleMcpServer(asked, inner, context)
+    return buildWorkloadBackend(object, inner.problems, options)
   }
   if (kind === 'MCPRemoteProxy') {
     const object = view.get(mcpRemoteProxy, namespace, name)
     if (!object || isBeingDeleted(object)) return undefined
-    return buildWorkloadBackend(object, problems, () => assembleMcpRemoteProxy(object, inner, context), options)
+    assembleMcpRemoteProxy(object, inner, context)
+    return buildWorkloadBackend(object, inner.problems, options)
   }
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
   if (!object || isBeingDeleted(object)) return undefined
   const own = object.spec.externalAuthConfigRef
   checkEntry(object, inner, context, { credentials: options.chooseCredential(name, own) === own })
-  if (!problems.none) return formatProblems(problems.all())
+  if (!inner.problems.none) return formatProblems(inner.problems.all())
   const backend = {
     ...buildEntryBackend(object, inner, mounts, context),
     ...buildMemberPinning(object, options.pinning, inner),
@@ -133,10 +132,10 @@ function buildMember(member: ObjectName, options: MemberOptions): Member | strin
   if (typeof plain !== 'object') return plain
   const { view, namespace } = options.resolver
   const ref = options.chooseCredential(member.name, plain.own)
-  const problems = startProblems()
-  const credential = buildCredential(ref, startResolver(view, namespace, problems), options.mounts)
+  const inner = startResolver(view, namespace)
+  const credential = buildCredential(ref, inner, options.mounts)
   // A member is never called without its configured credential.
-  if (ref !== undefined && credential === undefined) return formatProblems(problems.all())
+  if (ref !== undefined && credential === undefined) return formatProblems(inner.problems.all())
   const problem =
     credential && (findSigningProblem(member, plain.backend, credential) ?? findCredentialProblem(credential, options))
   if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`

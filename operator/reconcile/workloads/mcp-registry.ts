@@ -31,13 +31,7 @@ import { mergeEnvironment } from '../../render/pod/workload.ts'
 import { buildRegistryRights } from '../../render/rights.ts'
 import { buildTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { checkSupported, collectFindings, type Places } from '../outcome/findings.ts'
-import {
-  type Conditions,
-  type ExplainedPlan,
-  type Problems,
-  type ReconcileContext,
-  startProblems,
-} from '../outcome/plan.ts'
+import type { Conditions, ExplainedPlan, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { mountSettings, type Resolver, startResolver } from '../references/references.ts'
 import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
 import { buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
@@ -240,9 +234,10 @@ function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryCon
 
 /** Plans a registry server. */
 export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): ExplainedPlan {
-  const problems = startProblems()
   const { namespace, name } = object.metadata
-  const assembly = assemble(object, startResolver(view, namespace, problems), context)
+  const resolver = startResolver(view, namespace)
+  const { problems } = resolver
+  const assembly = assemble(object, resolver, context)
   // Until its pods have reported to this operator, their reports to the previous operator stay valid.
   const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({

@@ -3,7 +3,7 @@ import type { ClusterView } from '../../model/view.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, validateGateway } from '../outcome/findings.ts'
-import { type ExplainedPlan, type ReconcileContext, startProblems } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import { buildProxyCredential, buildRemoteBackend, checkRemoteUrl, withCredential } from '../rendering/backend.ts'
 import {
@@ -57,8 +57,8 @@ export function reconcileMcpRemoteProxy(
   view: ClusterView,
   context: ReconcileContext,
 ): ExplainedPlan {
-  const problems = startProblems()
-  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const resolver = startResolver(view, object.metadata.namespace)
+  const { problems } = resolver
   const assembly = assembleMcpRemoteProxy(object, resolver, context)
   const gateways = findGatewayPeers(object, view)
   return planWorkload({

@@ -21,7 +21,6 @@ import {
   type ReconcileContext,
   readGeneration,
   startConditions,
-  startProblems,
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import { buildRemoteBackend, checkCredential, checkRemoteUrl } from '../rendering/backend.ts'
@@ -87,8 +86,8 @@ export function reconcileMcpServerEntry(
   view: ClusterView,
   context: ReconcileContext,
 ): ExplainedPlan {
-  const problems = startProblems()
-  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const resolver = startResolver(view, object.metadata.namespace)
+  const { problems } = resolver
   checkEntry(object, resolver, context, { credentials: true })
   const conditions = startConditions(object, context.now)
   reportEntry(readGatewayPins(object, resolver), problems, conditions)

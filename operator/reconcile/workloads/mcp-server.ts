@@ -23,13 +23,7 @@ import { attachRights } from '../../render/rights.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { reportDefinitions } from '../configs/mcp-pin.ts'
 import { checkSupported, validateGateway } from '../outcome/findings.ts'
-import {
-  type Conditions,
-  type ExplainedPlan,
-  type Problems,
-  type ReconcileContext,
-  startProblems,
-} from '../outcome/plan.ts'
+import type { Conditions, ExplainedPlan, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import {
   buildEra,
@@ -214,9 +208,9 @@ function renderMcpServer(
 
 /** Plans an MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
-  const problems = startProblems()
   const replicas = readReplicas(object.spec)
-  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const resolver = startResolver(view, object.metadata.namespace)
+  const { problems } = resolver
   const assembly = assembleMcpServer(object, resolver, context)
   return planWorkload({
     object,

@@ -22,7 +22,6 @@ import {
   type ProblemDetail,
   type Problems,
   type ReconcileContext,
-  startProblems,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
 import { type MountPlace, mountSettings, type Resolver, startResolver } from '../references/references.ts'
@@ -176,17 +175,6 @@ function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
     problems.refuse('/spec/config/groupRef', 'must be the same as /spec/groupRef/name')
 }
 
-const buildPublicUrl = (
-  { incomingAuth: { oidcConfigRef } }: Spec,
-  { externalUrl, url }: { readonly externalUrl?: string | undefined; readonly url: string },
-): string => oidcConfigRef?.resourceUrl ?? externalUrl ?? url
-
-/** Builds the blocks `cors` and `serverCard`. */
-const buildOpen = ({ config, serverCard }: Spec, resourceUrl: string, problems: Problems) => ({
-  ...buildCors(config?.cors),
-  ...buildServerCard(serverCard, resourceUrl, problems),
-})
-
 /** Builds the gateway's configuration and records all problems, except those of single backends. */
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
@@ -201,6 +189,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const { oidcConfigRef, audience } = spec.incomingAuth
   const found = buildAddresses(object, gatewayListeners.listen, buildEndpoint, context)
   const addresses = respellAddresses(found, [oidcConfigRef?.resourceUrl, audience, oidcConfigRef?.audience])
+  const resourceUrl = oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url
   const members = collectMembers(spec.groupRef.name, {
     resolver,
     mounts,
@@ -219,9 +208,10 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
-    resourceUrl: buildPublicUrl(spec, addresses),
+    resourceUrl,
     allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
-    ...buildOpen(spec, buildPublicUrl(spec, addresses), problems),
+    ...buildCors(spec.config?.cors),
+    ...buildServerCard(spec.serverCard, resourceUrl, problems),
     incomingAuth,
     ...authServer,
     ...buildAuthzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
@@ -325,53 +315,40 @@ function findUnusedSettings(
   { incomingAuth, authServerConfig, sessionStorage, config }: Spec,
   resolver: Resolver,
 ): readonly ProblemDetail[] {
-  const { aggregation, optimizer } = config ?? {}
-  const { conflictResolution, conflictResolutionConfig } = aggregation ?? {}
-  const at = '/spec/config/aggregation/conflictResolutionConfig'
+  const { aggregation, optimizer, pinning } = config ?? {}
+  const { conflictResolution, conflictResolutionConfig: { priorityOrder, prefixFormat = TOOL_PREFIX } = {} } =
+    aggregation ?? {}
+  const at = 'aggregation/conflictResolutionConfig'
   const isNotFor = (strategy: string) =>
     `has no effect under conflictResolution ${conflictResolution}: it is for ${strategy}`
+  const settings: readonly (readonly [isUnused: boolean, field: string, message: string])[] = [
+    [
+      pinning?.mode === 'disabled' && pinning.unpinnedBackends === 'allow',
+      'pinning/unpinnedBackends',
+      'has no effect under mode disabled: nothing is withheld',
+    ],
+    [
+      sessionStorage !== undefined && config?.sessionStorage !== undefined,
+      'sessionStorage',
+      'has no effect: /spec/sessionStorage is used',
+    ],
+    [priorityOrder !== undefined && conflictResolution !== 'priority', `${at}/priorityOrder`, isNotFor('priority')],
+    [prefixFormat !== TOOL_PREFIX && conflictResolution !== 'prefix', `${at}/prefixFormat`, isNotFor('prefix')],
+    [
+      optimizer !== undefined &&
+        optimizer.embeddingService === undefined &&
+        optimizer.embeddingServiceTimeout !== SERVICE_TIMEOUT,
+      'optimizer/embeddingServiceTimeout',
+      'has no effect: it is for embeddingService',
+    ],
+  ]
+  const place = { issuer: authServerConfig?.issuer, pointer: '/spec/incomingAuth/oidcConfigRef' }
   return [
-    ...findUnusedByIssuer(
-      incomingAuth.oidcConfigRef,
-      { issuer: authServerConfig?.issuer, pointer: '/spec/incomingAuth/oidcConfigRef' },
-      resolver,
-    ),
+    ...findUnusedByIssuer(incomingAuth.oidcConfigRef, place, resolver),
     ...findUnusedGateSettings(config?.catalogGate),
-    ...(config?.pinning?.mode === 'disabled' && config.pinning.unpinnedBackends === 'allow'
-      ? [
-          {
-            pointer: '/spec/config/pinning/unpinnedBackends',
-            joint: ' ' as const,
-            message: 'has no effect under mode disabled: nothing is withheld',
-          },
-        ]
-      : []),
-    ...(sessionStorage !== undefined && config?.sessionStorage !== undefined
-      ? [
-          {
-            pointer: '/spec/config/sessionStorage',
-            joint: ' ' as const,
-            message: 'has no effect: /spec/sessionStorage is used',
-          },
-        ]
-      : []),
-    ...(conflictResolutionConfig?.priorityOrder !== undefined && conflictResolution !== 'priority'
-      ? [{ pointer: `${at}/priorityOrder`, joint: ' ' as const, message: isNotFor('priority') }]
-      : []),
-    ...((conflictResolutionConfig?.prefixFormat ?? TOOL_PREFIX) !== TOOL_PREFIX && conflictResolution !== 'prefix'
-      ? [{ pointer: `${at}/prefixFormat`, joint: ' ' as const, message: isNotFor('prefix') }]
-      : []),
-    ...(optimizer !== undefined &&
-    optimizer.embeddingService === undefined &&
-    optimizer.embeddingServiceTimeout !== SERVICE_TIMEOUT
-      ? [
-          {
-            pointer: '/spec/config/optimizer/embeddingServiceTimeout',
-            joint: ' ' as const,
-            message: 'has no effect: it is for embeddingService',
-          },
-        ]
-      : []),
+    ...settings.flatMap(([isUnused, field, message]) =>
+      isUnused ? [{ pointer: `/spec/config/${field}`, joint: ' ' as const, message }] : [],
+    ),
   ]
 }
 
@@ -388,8 +365,8 @@ export function reconcileVirtualMcpServer(
   view: ClusterView,
   context: ReconcileContext,
 ): ExplainedPlan {
-  const problems = startProblems()
-  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const resolver = startResolver(view, object.metadata.namespace)
+  const { problems } = resolver
   const assembly = assemble(object, resolver, context)
   const { spec } = object
   const { lastGood } = assembly.compositeTools
