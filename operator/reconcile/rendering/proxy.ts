@@ -11,10 +11,10 @@ import {
   checkReplicas,
   reportAuthServer,
 } from '../configs/auth-server.ts'
-import { buildAuthzSettings } from '../configs/mcp-authz-config.ts'
+import { buildAuthzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { checkExternalAuthConfig, listProviders } from '../configs/mcp-external-auth-config.ts'
 import { buildOidc, findUnusedByIssuer } from '../configs/mcp-oidc-config.ts'
-import { buildServerPinning, type PinState, readPinningMode } from '../configs/mcp-pin.ts'
+import { buildServerPinning, type PinState, readPinningMode, reportDefinitions } from '../configs/mcp-pin.ts'
 import { buildWorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { readSharedShaping } from '../configs/mcp-tool-config.ts'
 import { type Conditions, type ReconcileContext, warnOfNoEffect } from '../outcome/plan.ts'
@@ -31,7 +31,13 @@ import {
   buildUsage,
   checkProofs,
   type ProxyObject,
+  reportProofs,
   respellAddresses,
+  type ServedTo,
+  warnOfOpenToAll,
+  warnOfProxyHeaders,
+  warnOfRateLimits,
+  warnOfSessions,
 } from './shared-settings.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
@@ -126,20 +132,6 @@ export function assembleProxy(
   return { config, mounts, ...addresses }
 }
 
-/** Returns the pinning of a proxy's server and what its pods report of it. */
-export function readProxyPins(
-  { metadata: { name }, spec }: ProxyObject,
-  { config }: Assembly,
-  seen: WorkloadObservation | undefined,
-): PinState {
-  return {
-    name,
-    mode: readPinningMode({ spec }),
-    isPinned: config.backends[0]?.pinning?.pins !== undefined,
-    seen: seen?.definitions?.find((one) => one.name === name),
-  }
-}
-
 export interface EmbeddedAuthServer {
   readonly config: string
   readonly pointer: string
@@ -214,16 +206,21 @@ const findOwnIssuer = (
     .map((ref) => ref && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.embeddedAuthServer?.issuer)
     .find((issuer) => issuer !== undefined)
 
+interface ReportedProxy extends Pick<ServedTo, 'gateways' | 'secrets'> {
+  readonly config: GatewayConfig
+  readonly seen: WorkloadObservation | undefined
+  readonly context: ReconcileContext
+}
+
 /** Warns about a proxy's logins: what a restart loses, unrecognized users, and settings without effect. */
-export function warnOfLogins(
-  { kind, metadata, spec }: ProxyObject,
-  config: GatewayConfig | undefined,
+function warnOfLogins(
+  { spec }: ProxyObject,
+  { config, seen }: ReportedProxy,
   resolver: Resolver,
   conditions: Conditions,
 ): void {
   const found = findAuthServer(spec, resolver)
   if (found === undefined) return
-  const seen = resolver.view.observe(kind, metadata.namespace, metadata.name)
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
   // Without a credential of its own the server gets the token of each login, which no setting could change.
   const isOwn = spec.externalAuthConfigRef !== undefined && !namesAuthServer(spec.externalAuthConfigRef, resolver)
@@ -231,4 +228,32 @@ export function warnOfLogins(
   reportAuthServer(found.spec, { at, pointer: `${at}: /spec/embeddedAuthServer`, seen, served }, conditions)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
   warnOfNoEffect(findUnusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
+}
+
+/** Sets the conditions that every proxy before one server has, besides those of every workload. */
+export function reportProxy(
+  object: ProxyObject,
+  reported: ReportedProxy,
+  resolver: Resolver,
+  conditions: Conditions,
+): void {
+  const { config, seen, gateways, secrets, context } = reported
+  const { spec } = object
+  const { name } = object.metadata
+  const replicas = readReplicas(spec)
+  const isAnonymous = spec.oidcConfigRef === undefined
+  const pins: PinState = {
+    name,
+    mode: readPinningMode(object),
+    isPinned: config.backends[0]?.pinning?.pins !== undefined,
+    seen: seen?.definitions?.find((one) => one.name === name),
+  }
+  reportDefinitions([pins], { isOfGateway: false, problems: resolver.problems }, conditions)
+  warnOfLogins(object, reported, resolver, conditions)
+  warnOfSessions({ ...spec, replicas }, conditions)
+  warnOfRateLimits({ ...spec, replicas: replicas ?? seen?.replicas ?? 1, isAnonymous }, conditions)
+  warnOfProxyHeaders(spec, conditions)
+  warnOfOpenToAll(config, { settings: spec, gateways, secrets }, context, conditions)
+  reportProofs(config, PROOFS, conditions)
+  warnOfAuthz(spec, isAnonymous, conditions)
 }

@@ -1,3 +1,5 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import { type MCPGroup, type MCPRemoteProxy, mcpGroup, type VirtualMCPServer } from '../../../crds/index.ts'
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import {
@@ -15,6 +17,7 @@ import {
 import { dataPlaneContainerName, findNameProblem, renderConfig, type Workload } from '../../render/object/object.ts'
 import {
   buildDataPlaneContainer,
+  type Mounts,
   type Resources,
   renderResources,
   resourceDefaults,
@@ -33,7 +36,6 @@ import {
 } from '../../render/pod/pod-template.ts'
 import {
   mergeEnvironment,
-  type PodOptions,
   type PodSettings,
   readSettings,
   renderDisruptionBudget,
@@ -41,18 +43,27 @@ import {
   type WorkloadOptions,
 } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights.ts'
-import { noteInvalid, type Places, translatePointer } from '../outcome/findings.ts'
+import { checkSupported, noteInvalid, type Places, translatePointer } from '../outcome/findings.ts'
 import type { Problems, ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/references.ts'
 import type { Assembly } from './proxy.ts'
+import type { Addresses } from './shared-settings.ts'
 import type { Rendered } from './workload.ts'
 
-interface ChildrenOptions {
-  readonly settings: PodSettings
-  readonly configMap: KubernetesObject
+interface PodsOptions {
+  readonly role: 'gateway' | 'registry'
   readonly listeners: Listeners
+  /** The resources of the data plane's container. */
+  readonly resources: Resources
+  /** What the data plane's container has besides its configuration. */
+  readonly env?: Parameters<typeof mergeEnvironment>[1]
+  readonly volumeMounts?: readonly object[]
+  readonly volumes?: readonly object[]
+  /** The container beside which the data plane is a sidecar; absent: it is alone in its pods. */
+  readonly server?: object
+  /** Annotations of the pods. */
+  readonly annotations?: Readonly<Record<string, string>>
   readonly service: Pick<ServiceOptions, 'port' | 'portName' | 'annotations'>
-  readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
   readonly shape: WorkloadOptions['shape']
   readonly replicas: number | undefined
   /** The outbound traffic that the pods may send; absent: anything. */
@@ -61,16 +72,27 @@ interface ChildrenOptions {
   readonly gateways?: NetworkPeers | undefined
   /** The account that the pods run as, and the rights that it is granted. */
   readonly rights?: PodRights | undefined
+  readonly problems: Problems
 }
 
-/** Records a problem if a workload's name gives no valid names of children. */
-export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
-  const problem = findNameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
-  if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
+interface PodObject extends Workload {
+  readonly spec: PodSettings & { readonly groupRef?: { readonly name: string } }
 }
 
-export function checkPullSecrets(settings: PodSettings, resolver: Resolver): void {
-  for (const { name } of readSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
+/** Records what can be wrong with any workload: refused fields, its name, its group, pull secrets. Returns the group. */
+export function checkWorkload<K extends KindDeclaration>(
+  kind: K,
+  object: ObjectOf<K> & PodObject,
+  shape: WorkloadOptions['shape'],
+  resolver: Resolver,
+): MCPGroup | undefined {
+  const { spec, metadata } = object
+  checkSupported(kind, object, resolver.problems)
+  const problem = findNameProblem(object.kind, metadata.name, shape === 'stateful')
+  if (problem !== undefined) resolver.problems.add('Valid', 'NameInvalid', { message: problem })
+  const group = spec.groupRef && resolver.object(mcpGroup, spec.groupRef.name)
+  for (const { name } of readSettings(spec).pod.imagePullSecrets ?? []) resolver.secret(name)
+  return group
 }
 
 /** Returns the resources of a container. An invalid quantity is recorded as a problem. */
@@ -111,73 +133,104 @@ function noteViolations(pods: KubernetesObject, problems: Problems): void {
 }
 
 /** Records ports, volumes and mounts of our container that a pod template would replace. */
-function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, problems: Problems): void {
-  const patch = settings.podTemplateSpec
+function noteTaken(
+  { kind, spec: { podTemplateSpec: patch } }: PodObject,
+  own: OwnContainer,
+  volumes: readonly object[],
+  problems: Problems,
+): void {
   if (patch === undefined) return
-  const name = dataPlaneContainerName(workload.kind)
-  const own = [...pod.containers, ...(pod.initContainers ?? [])].find((one) => (one as OwnContainer).name === name)
   const add = (reason: string) => (taken: TakenPart) =>
     problems.add('PodTemplateValid', reason, { ...taken, pointer: `/spec/podTemplateSpec${taken.pointer}` })
-  findTakenPorts(workload.kind, own as OwnContainer, patch).forEach(add('PortNameTaken'))
-  const volumes = (pod.volumes as readonly { readonly name: string }[]).map((volume) => volume.name)
-  const ours = new Set(volumes.filter((volume) => volume.startsWith('portico-') && volume !== STATE_VOLUME))
+  findTakenPorts(kind, own, patch).forEach(add('PortNameTaken'))
+  const names = (volumes as readonly { readonly name: string }[]).map((volume) => volume.name)
+  const ours = new Set(names.filter((volume) => volume.startsWith('portico-') && volume !== STATE_VOLUME))
   findTakenVolumes(patch, ours).forEach(add('InvalidPodTemplateSpec'))
-  findTakenMounts(own as OwnContainer, patch).forEach(add('InvalidPodTemplateSpec'))
+  findTakenMounts(own, patch).forEach(add('InvalidPodTemplateSpec'))
+}
+
+/** The configuration of a data plane, the files that it names, and where it is served. */
+interface Configured extends Pick<Addresses, 'url' | 'externalUrl'> {
+  readonly config: object
+  readonly mounts: Mounts
+}
+
+/** Builds what runs in the pods: our container, alone or beside another one, and the volumes. */
+function buildPod(
+  { kind, spec }: PodObject,
+  { mounts }: Configured,
+  { role, listeners, resources, server, ...options }: PodsOptions,
+  { image }: ReconcileContext,
+) {
+  const own = buildDataPlaneContainer({
+    container: dataPlaneContainerName(kind),
+    role,
+    image,
+    listeners,
+    resources,
+    env: mergeEnvironment(spec, options.env),
+    volumeMounts: [...mounts.volumeMounts(), ...(options.volumeMounts ?? [])],
+    sidecar: server !== undefined,
+  })
+  const containers = server === undefined ? { containers: [own] } : { containers: [server], initContainers: [own] }
+  return { own, pod: { ...containers, volumes: [...mounts.volumes(), ...(options.volumes ?? [])] } }
 }
 
 /**
- * Returns the children in the order of apply: what the pods need, the pods, their rights, and kinds that a cluster may
+ * Renders the children in the order of apply: what the pods need, the pods, their rights, and kinds that a cluster may
  * lack.
  */
-export function renderChildren(
-  workload: Workload,
-  options: ChildrenOptions,
-  problems: Problems,
-  { group, adminPeers, podTemplate = 'baseline', podUsers = 'fixed' }: ReconcileContext,
-): readonly KubernetesObject[] {
-  const { settings, listeners } = options
-  const { serviceAccount = settings.serviceAccount, account = [], grants = [] } = options.rights ?? {}
+export function renderPods(
+  object: PodObject,
+  configured: Configured,
+  options: PodsOptions,
+  context: ReconcileContext,
+): Rendered {
+  const { group, adminPeers, podTemplate = 'baseline', podUsers = 'fixed' } = context
+  const { spec } = object
+  const { role, listeners, shape, replicas, outbound, gateways, problems } = options
+  const { serviceAccount = spec.serviceAccount, account = [], grants = [] } = options.rights ?? {}
+  const config = renderConfig(object, group, role, configured.config)
+  const built = buildPod(object, configured, options, context)
   const { pod, workload: metadata } = readSettings({
-    ...settings,
+    ...spec,
     ...(serviceAccount === undefined ? {} : { serviceAccount }),
   })
-  const overrides = settings.resourceOverrides?.proxyService
-  const service = renderService(workload, group, {
+  const overrides = spec.resourceOverrides?.proxyService
+  const service = renderService(object, group, {
     ...options.service,
     targetPort: listeners.listen,
     annotations: { ...options.service.annotations, ...overrides?.annotations },
     labels: overrides?.labels ?? {},
-    settings,
+    settings: spec,
   })
   const broken: string[] = []
   const pods = renderWorkload(
-    workload,
+    object,
     group,
     {
       ...metadata,
-      pod: { ...pod, ...options.pod, annotations: { ...pod.annotations, ...options.pod.annotations } },
-      replicas: options.replicas,
-      shape: options.shape,
+      pod: { ...pod, ...built.pod, annotations: { ...pod.annotations, ...options.annotations } },
+      replicas,
+      shape,
       users: podUsers,
     },
     broken,
   )
   for (const text of broken)
     problems.add('PodTemplateValid', 'InvalidPodTemplateSpec', { message: `podTemplateSpec ${text}` })
-  if (broken.length === 0) noteTaken(workload, options, problems)
+  if (broken.length === 0) noteTaken(object, built.own as unknown as OwnContainer, built.pod.volumes, problems)
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
-  const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
-  noteInvalid([...checkPeers(ingressFrom), ...rangeProblems(settings.service)], problems)
-  const { outbound, gateways } = options
+  const { enabled = true, ingressFrom } = spec.networkPolicy ?? {}
+  noteInvalid([...checkPeers(ingressFrom), ...rangeProblems(spec.service)], problems)
   const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
   const traffic = { restrictsIngress: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }
-  const policy = renderNetworkPolicy(workload, group, listeners, traffic)
-  const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
-  const { httpRoute } = settings
-  const route = httpRoute ? [renderHttpRoute(workload, group, httpRoute, options.service.port)] : []
-  return [
+  const policy = renderNetworkPolicy(object, group, listeners, traffic)
+  const budget = renderDisruptionBudget(object, group, spec.disruption, replicas)
+  const route = spec.httpRoute ? [renderHttpRoute(object, group, spec.httpRoute, options.service.port)] : []
+  const children = [
     ...account,
-    options.configMap,
+    config.configMap,
     service,
     ...(policy ? [policy] : []),
     ...(budget ? [budget] : []),
@@ -185,16 +238,7 @@ export function renderChildren(
     ...grants,
     ...route,
   ]
-}
-
-interface GatewayWorkload extends Workload {
-  readonly spec: PodSettings & { readonly resources?: Resources; readonly replicas?: number }
-}
-
-interface GatewayPods {
-  readonly service: ChildrenOptions['service']
-  readonly gateways?: ChildrenOptions['gateways']
-  readonly problems: Problems
+  return { children, config, url: configured.url, externalUrl: configured.externalUrl }
 }
 
 /** Room for the vectors of tool search: twice the size of their file. */
@@ -202,39 +246,20 @@ const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
 
 /** Renders the children of a gateway in pods of its own: a VirtualMCPServer, or a proxy before a remote server. */
 export function renderGatewayPods(
-  object: GatewayWorkload,
+  object: VirtualMCPServer | MCPRemoteProxy,
   assembly: Assembly,
-  { service, gateways, problems }: GatewayPods,
+  options: Pick<PodsOptions, 'service' | 'gateways' | 'problems'>,
   context: ReconcileContext,
 ): Rendered {
-  const { spec } = object
-  const { mounts } = assembly
-  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const { resources, replicas } = object.spec
   const keepsVectors = assembly.config.optimizer?.embeddingService !== undefined
-  const container = buildDataPlaneContainer({
-    container: dataPlaneContainerName(object.kind),
+  const own = {
     role: 'gateway',
-    image: context.image,
     listeners: gatewayListeners,
-    resources: readResources(spec.resources, resourceDefaults.gateway, problems),
-    env: mergeEnvironment(spec, keepsVectors ? stateEnvironment : []),
-    volumeMounts: [...mounts.volumeMounts(), ...(keepsVectors ? [stateMount] : [])],
-    sidecar: false,
-  })
-  const children = renderChildren(
-    object,
-    {
-      settings: spec,
-      configMap: config.configMap,
-      listeners: gatewayListeners,
-      service,
-      pod: { containers: [container], volumes: [...mounts.volumes(), ...(keepsVectors ? [VECTORS_VOLUME] : [])] },
-      shape: 'rolling',
-      replicas: spec.replicas,
-      gateways,
-    },
-    problems,
-    context,
-  )
-  return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
+    resources: readResources(resources, resourceDefaults.gateway, options.problems),
+    ...(keepsVectors && { env: stateEnvironment, volumeMounts: [stateMount], volumes: [VECTORS_VOLUME] }),
+    shape: 'rolling',
+    replicas,
+  } as const
+  return renderPods(object, assembly, { ...own, ...options }, context)
 }

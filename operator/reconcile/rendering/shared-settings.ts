@@ -176,20 +176,6 @@ interface Limited {
   readonly isAnonymous: boolean
 }
 
-/** Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler sets the number of pods. */
-export function readLimited(
-  { kind, metadata, spec }: ProxyObject,
-  replicas: number | undefined,
-  view: Pick<ClusterView, 'observe'>,
-): Limited {
-  return {
-    rateLimiting: spec.rateLimiting,
-    sessionStorage: spec.sessionStorage,
-    replicas: replicas ?? view.observe(kind, metadata.namespace, metadata.name)?.replicas ?? 1,
-    isAnonymous: spec.oidcConfigRef === undefined,
-  }
-}
-
 /** Sets `RateLimitWarning` if each pod counts on its own, or if anonymous callers share the limits per user. */
 export function warnOfRateLimits(
   { rateLimiting, sessionStorage, replicas, isAnonymous }: Limited,
@@ -268,9 +254,9 @@ export function findGatewayPeers({ metadata, spec }: ProxyObject, view: ClusterV
   return gateways.map((gateway) => ({ podSelector: { matchLabels: buildSelector(gateway) } }))
 }
 
-interface ServedTo {
+export interface ServedTo {
   readonly settings: Pick<PodSettings, 'networkPolicy'>
-  /** The result of `gatewayPeers`. */
+  /** The result of `findGatewayPeers`. */
   readonly gateways?: NetworkPeers | undefined
   readonly secrets?: readonly string[]
 }

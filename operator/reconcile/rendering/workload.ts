@@ -1,8 +1,8 @@
-import type { ClusterView, KubernetesObject, WorkloadObservation } from '../../model/view.ts'
+import type { MCPRegistry, MCPRemoteProxy, MCPServer, VirtualMCPServer } from '../../../crds/index.ts'
+import type { KubernetesObject, WorkloadObservation } from '../../model/view.ts'
 import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/object.ts'
 import { accountUses } from '../../render/pod/pod-security.ts'
 import { findTakenPortNames } from '../../render/pod/pod-template.ts'
-import type { PodSettings } from '../../render/pod/workload.ts'
 import { buildDefinitionEvents } from '../configs/mcp-pin.ts'
 import {
   type Conditions,
@@ -16,18 +16,9 @@ import {
   readGeneration,
   startConditions,
 } from '../outcome/plan.ts'
+import type { Resolver } from '../references/references.ts'
 
-interface WorkloadObject {
-  readonly kind: string
-  readonly metadata: {
-    readonly name: string
-    readonly namespace: string
-    readonly generation?: number
-    readonly deletionTimestamp?: string
-  }
-  readonly spec: object
-  readonly status?: object
-}
+type WorkloadObject = MCPServer | MCPRemoteProxy | VirtualMCPServer | MCPRegistry
 
 /** A complete set of children, and the addresses for the status. */
 export interface Rendered {
@@ -39,9 +30,8 @@ export interface Rendered {
 
 interface WorkloadPlan {
   readonly object: WorkloadObject
-  readonly view: ClusterView
+  readonly resolver: Resolver
   readonly context: ReconcileContext
-  readonly problems: Problems
   /** Renders the children. It is called if no problem is known, and may find some. */
   readonly render: () => Rendered
   /** Pods that the spec asks for; absent if an autoscaler or a user scales the workload. */
@@ -136,7 +126,7 @@ function buildEvents(ready: Readiness, conditions: Conditions): readonly Planned
 }
 
 /** Renders the children unless a problem is known. If rendering finds one, it is recorded and the result dropped. */
-function renderGood({ problems, object, render }: WorkloadPlan): Rendered | undefined {
+function renderGood({ resolver: { problems }, object, render }: WorkloadPlan): Rendered | undefined {
   if (!problems.none || object.metadata.deletionTimestamp !== undefined) return undefined
   const rendered = render()
   const { bytes, pinBytes } = rendered.config
@@ -153,7 +143,7 @@ function renderGood({ problems, object, render }: WorkloadPlan): Rendered | unde
 
 /** Sets `RouteAccepted` from what the Gateways report of the HTTPRoute. */
 function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefined, conditions: Conditions): void {
-  if ((object.spec as PodSettings).httpRoute === undefined) return
+  if (object.spec.httpRoute === undefined) return
   const { gateways, accepted, refusals } = seen?.route ?? { gateways: 0, accepted: 0, refusals: [] }
   const counts = `${accepted} of ${gateways} Gateways carry the HTTPRoute`
   if (!seen?.route) conditions.set('RouteAccepted', 'Unknown', 'NotObserved', 'no HTTPRoute was observed yet')
@@ -173,13 +163,13 @@ function setProblemConditions(problems: Problems, conditions: Conditions): void 
 
 /** Warns of a pod template that uses a ServiceAccount, because its author may not hold the rights of that account. */
 function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void {
-  const uses = accountUses((spec as PodSettings).podTemplateSpec).map((text) => `/spec/podTemplateSpec${text}`)
+  const uses = accountUses(spec.podTemplateSpec).map((text) => `/spec/podTemplateSpec${text}`)
   if (uses.length > 0) conditions.set('PodTemplateWarning', 'True', 'ServiceAccountInTemplate', uses.join('; '))
 }
 
 /** Warns of a user's port with the name of one of ours. It is served: we never look up a port by such a name. */
 function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions): void {
-  const taken = findTakenPortNames(kind, (spec as PodSettings).podTemplateSpec)
+  const taken = findTakenPortNames(kind, spec.podTemplateSpec)
   if (taken.length === 0) return
   const texts = taken.map(({ pointer, message }) => `/spec/podTemplateSpec${pointer}: ${message}`)
   conditions.set('PortNameTaken', 'True', 'PortNameTaken', texts.join('; '))
@@ -216,7 +206,8 @@ const REPORTED_BY_PODS = [
 ] as const
 
 function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
-  const { object, view, context, problems } = plan
+  const { object, context } = plan
+  const { view, problems } = plan.resolver
   const { kind, metadata } = object
   const seen = view.observe(kind, metadata.namespace, metadata.name)
   const conditions = startConditions(object, context.now)

@@ -5,10 +5,10 @@ import type { CatalogGateConfig, GatewayConfig } from '../../../dataplane/config
 import type { WorkloadObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/network.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { serverContainerName } from '../../render/object/object.ts'
 import type { Conditions, ProblemDetail, ReconcileContext } from '../outcome/plan.ts'
 import { type MountPlace, mountSettings } from '../references/references.ts'
 import { buildAddress } from '../rendering/shared-settings.ts'
+import { findImage } from './mcp-server.ts'
 
 type Gate = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['catalogGate']>
 export type CatalogIdentity = NonNullable<CatalogGateConfig['members']>[number]
@@ -64,7 +64,7 @@ export function readCatalogIdentity(
   const annotation = (name: string) => metadata.annotations?.[`${group}/${name}`] || undefined
   const server = annotation('registry-server')
   const version = annotation('registry-server-version')
-  const image = 'image' in spec ? findImage(spec) : undefined
+  const image = 'image' in spec ? findImage(spec) || spec.image : undefined
   return {
     backend: metadata.name,
     name: metadata.name,
@@ -74,15 +74,6 @@ export function readCatalogIdentity(
     ...('remoteUrl' in spec ? { url: spec.remoteUrl } : {}),
     ...(image === undefined ? {} : { image }),
   }
-}
-
-/** Returns the image that runs: a pod template may replace that of the server's container. */
-function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
-  const { containers } = (podTemplateSpec?.['spec'] ?? {}) as { readonly containers?: unknown }
-  const own = Array.isArray(containers)
-    ? containers.find((one: { readonly name?: unknown } | null) => one?.name === serverContainerName)
-    : undefined
-  return typeof own?.image === 'string' && own.image !== '' ? own.image : image
 }
 
 /** Sets `CatalogGate`: what registries say of the members, as the gateway's pods report it. */

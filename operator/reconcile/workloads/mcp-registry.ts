@@ -7,6 +7,7 @@ import {
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { API_SERVER } from '../../../crds/settings/gateway/defaults.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { registryConfig, registryConfigNames } from '../../../crds/settings/registry/registry-config.ts'
 import { longParser } from '../../../dataplane/config/check/long-check.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
@@ -15,9 +16,8 @@ import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/co
 import type { ClusterView, SourceObservation } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/network.ts'
 import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
-import { dataPlaneContainerName, formatConfigMapName, renderConfig } from '../../render/object/object.ts'
+import { formatConfigMapName } from '../../render/object/object.ts'
 import {
-  buildDataPlaneContainer,
   MOUNT_ROOT,
   type Mounts,
   resourceDefaults,
@@ -27,22 +27,21 @@ import {
   stateEnvironment,
   stateMount,
 } from '../../render/pod/containers.ts'
-import { mergeEnvironment } from '../../render/pod/workload.ts'
 import { buildRegistryRights } from '../../render/rights.ts'
 import { buildTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { checkSupported, collectFindings, type Places } from '../outcome/findings.ts'
+import { collectFindings, type Places } from '../outcome/findings.ts'
 import type { Conditions, ExplainedPlan, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { mountSettings, type Resolver, startResolver } from '../references/references.ts'
-import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
-import { buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
+import { checkWorkload, noteFindings, readResources, renderPods } from '../rendering/rendering.ts'
+import { type Addresses, buildAddresses, buildAudit } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
 
-interface RegistryAssembly {
+interface RegistryAssembly extends Addresses {
   readonly config: RegistryConfig
   readonly mounts: Mounts
-  readonly extra: ExtraVolumes
+  readonly extra: ReturnType<typeof readExtraVolumes>
 }
 
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
@@ -127,15 +126,6 @@ const withName = (
   ...(telemetry && { telemetry: { serviceName: name, ...telemetry } }),
 })
 
-const buildRegistryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
-  buildAddresses(object, registryListeners.listen, (address) => address, context)
-
-/** Adds the names of the registry's Service to the allowed hosts, for both forms of the configuration. */
-function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
-  const { hosts } = buildRegistryAddresses(object, context)
-  return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
-}
-
 const PLACES = Object.fromEntries(registryConfigNames.map((name) => [`/${name}`, `/spec/${name}`]))
 const choosePlaces = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
   configYAML === undefined ? [PLACES] : [{}, { '': '/spec/configYAML' }]
@@ -143,85 +133,66 @@ const choosePlaces = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
 function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
   const { spec } = object
   const { problems } = resolver
-  checkSupported(mcpRegistry, object, problems)
-  checkName(object, 'recreate', problems)
-  checkPullSecrets(spec, resolver)
+  checkWorkload(mcpRegistry, object, 'recreate', resolver)
   const mounts = startMounts(formatConfigMapName(object))
   const written =
     spec.configYAML === undefined
       ? buildFromFields(object, resolver, mounts)
       : parseConfigYaml(spec.configYAML, problems)
   const complete = withPgpass(object, withCluster(written, mounts, context.group), resolver, mounts)
-  const config = withServiceHosts(object, withName(object, complete), context)
+  const named = withName(object, complete)
+  const addresses = buildAddresses(object, registryListeners.listen, (address) => address, context)
+  // The names of the registry's Service are allowed hosts, in both forms of the configuration.
+  const config = { ...named, allowedHosts: [...addresses.hosts, ...(named.allowedHosts ?? [])] }
   if (problems.none) noteFindings(collectFindings(parseConfig, config), problems, ...choosePlaces(spec))
-  const extra = readExtraVolumes(spec, [STATE_PATH], resolver)
+  const extra = readExtraVolumes(spec, resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.refuse(
       '/spec/replicas',
       'a registry with its store in the pod can have one replica only; set database for several',
       ': ',
     )
-  return { config, mounts, extra }
+  return { ...addresses, config, mounts, extra }
 }
 
 function renderRegistry(
   object: MCPRegistry,
-  { config: settings, mounts, extra }: RegistryAssembly,
+  assembly: RegistryAssembly,
   problems: Problems,
   context: ReconcileContext,
 ): Rendered {
-  const { spec } = object
-  const config = renderConfig(object, context.group, 'registry', settings)
-  const container = buildDataPlaneContainer({
-    container: dataPlaneContainerName(object.kind),
-    role: 'registry',
-    image: context.image,
-    listeners: registryListeners,
-    resources: readResources(spec.resources, resourceDefaults.registry, problems),
-    env: mergeEnvironment(spec, stateEnvironment),
-    volumeMounts: [...mounts.volumeMounts(), stateMount, ...extra.volumeMounts],
-    sidecar: false,
-  })
-  const { displayName, storage } = spec
-  const { url, externalUrl } = buildRegistryAddresses(object, context)
-  const { database } = settings
-  const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
-  const rights = readsCluster
-    ? buildRegistryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount)
-    : undefined
+  const { displayName, storage, resources, replicas, serviceAccount } = object.spec
+  const { group } = context
+  const { config, extra } = assembly
+  const { database } = config
+  const readsCluster = config.sources.some(({ kubernetes }) => kubernetes !== undefined)
   const store = storage ? { persistentVolumeClaim: { claimName: storage.claimName } } : { emptyDir: {} }
-  const children = renderChildren(
+  return renderPods(
     object,
+    assembly,
     {
-      settings: spec,
-      configMap: config.configMap,
+      role: 'registry',
       listeners: registryListeners,
+      resources: readResources(resources, resourceDefaults.registry, problems),
+      env: stateEnvironment,
+      volumeMounts: [stateMount, ...extra.volumeMounts],
+      volumes: [{ name: STATE_VOLUME, ...store }, ...extra.volumes],
+      // A change of database creates new pods. A running pod keeps its database.
+      ...(database && { annotations: { [`${group}/database`]: hashValue(database) } }),
       service: {
         port: registryListeners.listen,
         portName: 'http',
-        ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
-      },
-      pod: {
-        containers: [container],
-        volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }, ...extra.volumes],
-        // A change of database creates new pods. A running pod keeps its database.
-        ...(database && { annotations: { [`${context.group}/database`]: hashValue(database) } }),
+        ...(displayName === undefined ? {} : { annotations: { [`${group}/display-name`]: displayName } }),
       },
       // Two pods on one SQLite file would corrupt it.
       shape: database === undefined ? 'recreate' : 'rolling',
-      rights,
+      rights: readsCluster ? buildRegistryRights(object, group, EXPORTED_KINDS, serviceAccount) : undefined,
       // With a database, absent replicas are left to whoever scales the workload.
-      replicas: database === undefined ? (spec.replicas ?? 1) : spec.replicas,
+      replicas: database === undefined ? (replicas ?? 1) : replicas,
+      problems,
     },
-    problems,
     context,
   )
-  return {
-    children,
-    config,
-    url,
-    externalUrl,
-  }
 }
 
 /** Warns if published entries are lost with the pod. Unlike synced entries, they exist nowhere else. */
@@ -236,16 +207,14 @@ function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryCon
 export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace, name } = object.metadata
   const resolver = startResolver(view, namespace)
-  const { problems } = resolver
   const assembly = assemble(object, resolver, context)
   // Until its pods have reported to this operator, their reports to the previous operator stay valid.
   const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({
     object,
-    view,
+    resolver,
     context,
-    problems,
-    render: () => renderRegistry(object, assembly, problems, context),
+    render: () => renderRegistry(object, assembly, resolver.problems, context),
     replicas: object.spec.replicas,
     extra(conditions) {
       // On a user's own machine the folder outlives the process.
@@ -295,34 +264,20 @@ function setSourcesSynced(observed: readonly SourceObservation[], conditions: Co
 
 type Fields = Readonly<Record<string, unknown>>
 
-interface VolumeFields {
-  readonly volumes?: readonly Fields[]
-  readonly volumeMounts?: readonly Fields[]
-}
-
-interface ExtraVolumes {
-  readonly volumes: readonly object[]
-  readonly volumeMounts: readonly object[]
-}
-
 /** Prefix of our own volume names; see `startMounts`. */
 const OUR_PREFIX = 'portico-'
-
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
  * Returns a pod's own volumes and their mounts in our container. Collisions with ours, the node's disk and missing
  * objects are problems.
  */
 function readExtraVolumes(
-  { volumes = [], volumeMounts = [] }: VolumeFields,
-  ownPaths: readonly string[],
+  { volumes = [], volumeMounts = [] }: MCPRegistry['spec'],
   resolver: Resolver,
-): ExtraVolumes {
+): Readonly<Record<'volumes' | 'volumeMounts', readonly object[]>> {
   for (const [index, volume] of volumes.entries()) checkVolume(volume, `/spec/volumes/${index}`, resolver)
   const names = new Set(volumes.map(({ name }) => name))
-  const paths = [MOUNT_ROOT, ...ownPaths]
+  const paths = [MOUNT_ROOT, STATE_PATH]
   for (const [index, mount] of volumeMounts.entries())
     checkMount(mount, `/spec/volumeMounts/${index}`, { names, paths }, resolver.problems)
   return { volumes: sortedKeys(volumes), volumeMounts: sortedKeys(volumeMounts) }
@@ -338,9 +293,9 @@ function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Reso
       pointer: `${at}/hostPath`,
       message: 'volumes of the node are not supported; use another type of volume',
     })
-  if (isFields(secret) && typeof secret['secretName'] === 'string' && secret['optional'] !== true)
+  if (isObject(secret) && typeof secret['secretName'] === 'string' && secret['optional'] !== true)
     resolver.secret(secret['secretName'])
-  if (isFields(configMap) && typeof configMap['name'] === 'string' && configMap['optional'] !== true)
+  if (isObject(configMap) && typeof configMap['name'] === 'string' && configMap['optional'] !== true)
     resolver.configMap(configMap['name'])
 }
 

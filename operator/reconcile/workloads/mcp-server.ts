@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import Type from 'typebox'
-import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
+import { type MCPServer, mcpServer } from '../../../crds/index.ts'
 import { isObject } from '../../../crds/settings/json.ts'
 import { longParser } from '../../../dataplane/config/check/long-check.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
@@ -9,20 +9,16 @@ import { configParser } from '../../../dataplane/config/read/parse.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { findOutboundProblem, formatNetwork, type Outbound, sidecarListeners } from '../../render/network/network.ts'
 import { hashValue } from '../../render/object/canonical.ts'
-import { dataPlaneContainerName, renderConfig } from '../../render/object/object.ts'
+import { serverContainerName } from '../../render/object/object.ts'
 import {
-  buildDataPlaneContainer,
   buildListenVariables,
   buildServerContainer,
   isPinned,
   type Mounts,
   resourceDefaults,
 } from '../../render/pod/containers.ts'
-import { mergeEnvironment } from '../../render/pod/workload.ts'
 import { attachRights } from '../../render/rights.ts'
-import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { reportDefinitions } from '../configs/mcp-pin.ts'
-import { checkSupported, validateGateway } from '../outcome/findings.ts'
+import { validateGateway } from '../outcome/findings.ts'
 import type { Conditions, ExplainedPlan, Problems, ReconcileContext } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
 import {
@@ -39,25 +35,14 @@ import {
   assembleProxy,
   PROXY_ORIGINS,
   PROXY_PLACES,
-  readProxyPins,
   readReplicas,
-  warnOfLogins,
+  reportProxy,
 } from '../rendering/proxy.ts'
-import { checkName, checkPullSecrets, noteFindings, readResources, renderChildren } from '../rendering/rendering.ts'
-import {
-  findGatewayPeers,
-  readLimited,
-  reportProofs,
-  warnOfOpenToAll,
-  warnOfProxyHeaders,
-  warnOfRateLimits,
-  warnOfSessions,
-} from '../rendering/shared-settings.ts'
+import { checkWorkload, noteFindings, readResources, renderPods } from '../rendering/rendering.ts'
+import { findGatewayPeers } from '../rendering/shared-settings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 const MCP_PORT = 8080
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Returns the shape of the pods. A proxy attaches to a stdio server by its pod's name, so that is a StatefulSet. */
 const chooseShape = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
@@ -102,11 +87,8 @@ interface ServerAssembly extends Assembly {
 export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): ServerAssembly {
   const { spec } = object
   const { problems } = resolver
-  checkSupported(mcpServer, object, problems)
-  checkName(object, chooseShape(object), problems)
+  checkWorkload(mcpServer, object, chooseShape(object), resolver)
   checkPorts(object, problems)
-  if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
-  checkPullSecrets(spec, resolver)
   for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
   const assembly = assembleProxy(
     object,
@@ -128,11 +110,9 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
 }
 
 /** Returns the image of the server's container, which a pod template may replace. */
-function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
-  const pod = isObject(podTemplateSpec) ? podTemplateSpec['spec'] : undefined
-  const containers = isObject(pod) && Array.isArray(pod['containers']) ? pod['containers'] : []
-  const own: unknown = containers.find((container) => isObject(container) && container['name'] === 'mcp')
-  return isObject(own) && typeof own['image'] === 'string' ? own['image'] : image
+export function findImage({ image, podTemplateSpec }: MCPServer['spec']): string {
+  const own = listContainers(podTemplateSpec).find(({ name }) => name === serverContainerName)?.['image']
+  return typeof own === 'string' ? own : image
 }
 
 /** Returns a revision of the Secret values in the environment. A process reads these once: changes need new pods. */
@@ -159,7 +139,6 @@ function renderMcpServer(
 ): Rendered {
   const { spec } = object
   const shape = chooseShape(object)
-  const config = renderConfig(object, context.group, 'gateway', assembly.config)
   const server = buildServerContainer({
     image: spec.image,
     args: spec.args,
@@ -169,71 +148,48 @@ function renderMcpServer(
     resources: readResources(spec.resources, resourceDefaults.server, problems),
     apiAccess: spec.serviceAccount !== undefined,
   })
-  const proxy = buildDataPlaneContainer({
-    container: dataPlaneContainerName(object.kind),
-    role: 'gateway',
-    image: context.image,
-    listeners: sidecarListeners,
-    resources: readResources(spec.proxyResources, resourceDefaults.sidecar, problems),
-    env: mergeEnvironment(spec),
-    volumeMounts: assembly.mounts.volumeMounts(),
-    sidecar: true,
-  })
   const revision = computeSecretRevision(object, view, context)
-  const rights = shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined
-  const children = renderChildren(
+  return renderPods(
     object,
+    assembly,
     {
-      settings: spec,
-      configMap: config.configMap,
+      role: 'gateway',
       listeners: sidecarListeners,
+      resources: readResources(spec.proxyResources, resourceDefaults.sidecar, problems),
+      volumes: server.volumes,
+      server: server.container,
+      ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
       service: { port: spec.proxyPort, portName: 'mcp' },
-      pod: {
-        containers: [server.container],
-        initContainers: [proxy],
-        volumes: [...assembly.mounts.volumes(), ...server.volumes],
-        ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
-      },
       shape,
-      rights,
+      rights: shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined,
       outbound: assembly.outbound,
       gateways: findGatewayPeers(object, view),
       replicas: shape === 'stateful' ? Math.min(1, readReplicas(spec) ?? 1) : readReplicas(spec),
+      problems,
     },
-    problems,
     context,
   )
-  return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
 }
 
 /** Plans an MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
-  const replicas = readReplicas(object.spec)
+  const { spec } = object
   const resolver = startResolver(view, object.metadata.namespace)
-  const { problems } = resolver
   const assembly = assembleMcpServer(object, resolver, context)
   return planWorkload({
     object,
-    view,
+    resolver,
     context,
-    problems,
     render: () => renderMcpServer(object, assembly, resolver, context),
-    replicas,
+    replicas: readReplicas(spec),
     extra: (conditions, seen) => {
-      reportDefinitions([readProxyPins(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
+      const secrets = [...new Set((spec.secrets ?? []).map(({ name }) => name))]
+      const reported = { config: assembly.config, seen, gateways: findGatewayPeers(object, view), secrets, context }
+      reportProxy(object, reported, resolver, conditions)
       warnOfOutbound(assembly.outbound, context, conditions)
-      warnOfLogins(object, assembly.config, resolver, conditions)
-      warnOfSessions({ ...object.spec, replicas }, conditions)
-      warnOfRateLimits(readLimited(object, replicas, view), conditions)
-      warnOfProxyHeaders(object.spec, conditions)
-      warnOfEnvFrom(object.spec, object.spec.mcpPort ?? MCP_PORT, conditions)
-      const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
-      const served = { settings: object.spec, gateways: findGatewayPeers(object, view), secrets }
-      warnOfOpenToAll(assembly.config, served, context, conditions)
-      reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)
-      warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
+      warnOfEnvFrom(spec, spec.mcpPort ?? MCP_PORT, conditions)
     },
-    status: { imagePinned: isPinned(findImage(object.spec)) },
+    status: { imagePinned: isPinned(findImage(spec)) },
   })
 }
 
@@ -275,18 +231,23 @@ function warnOfOutbound(
   conditions.set('PermissionProfileWarning', 'True', 'NotEnforced', message)
 }
 
-const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
+const readItems = (value: unknown): readonly Record<string, unknown>[] =>
+  Array.isArray(value) ? value.filter(isObject) : []
+
+const listContainers = (podTemplateSpec: MCPServer['spec']['podTemplateSpec']) => {
+  const pod = podTemplateSpec?.['spec']
+  return isObject(pod) ? readItems(pod['containers']) : []
+}
 
 /**
  * Warns that `envFrom` may not set the port: Kubernetes puts `env` before `envFrom`, and only the kubelet knows the
  * keys.
  */
 function warnOfEnvFrom(spec: MCPServer['spec'], port: number, conditions: Conditions): void {
-  const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec
+  const { transport, env = [], secrets = [], podTemplateSpec } = spec
   if (transport === 'stdio') return
-  const pod = podTemplateSpec['spec']
-  const containers = isObject(pod) ? readItems(pod['containers']) : []
-  const at = containers.findIndex(({ name }) => name === 'mcp')
+  const containers = listContainers(podTemplateSpec)
+  const at = containers.findIndex(({ name }) => name === serverContainerName)
   const own = containers[at] ?? {}
   const prefixes = readItems(own['envFrom']).map(({ prefix }) => (typeof prefix === 'string' ? prefix : ''))
   const set = new Set<unknown>([

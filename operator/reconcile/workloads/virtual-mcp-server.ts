@@ -1,4 +1,4 @@
-import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
+import { type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
 import { SERVICE_TIMEOUT, TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import { failureHandling } from '../../../crds/settings/gateway/failure-handling.ts'
 import { optimizer as optimizerSchema } from '../../../crds/settings/gateway/optimizer.ts'
@@ -15,7 +15,7 @@ import { listProviders } from '../configs/mcp-external-auth-config.ts'
 import { buildOidc, findUnusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { type PinState, readGatewayPinning, reportDefinitions } from '../configs/mcp-pin.ts'
 import { buildWorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { checkSupported, validateGateway } from '../outcome/findings.ts'
+import { validateGateway } from '../outcome/findings.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -27,7 +27,7 @@ import {
 import { type MountPlace, mountSettings, type Resolver, startResolver } from '../references/references.ts'
 import { checkCredential, listUpstreamProviders, resolveCredential } from '../rendering/backend.ts'
 import type { Assembly } from '../rendering/proxy.ts'
-import { checkName, checkPullSecrets, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
+import { checkWorkload, noteFindings, renderGatewayPods } from '../rendering/rendering.ts'
 import {
   buildAddresses,
   buildAudit,
@@ -45,7 +45,7 @@ import {
   warnOfRateLimits,
   warnOfSessions,
 } from '../rendering/shared-settings.ts'
-import { planWorkload, type Rendered } from '../rendering/workload.ts'
+import { planWorkload } from '../rendering/workload.ts'
 import { buildAggregation } from './aggregation.ts'
 import { buildCatalogGate, findUnusedGateSettings, reportCatalogGate } from './catalog-gate.ts'
 import { type CompositeTools, collectCompositeTools, reportCompositeTools } from './composite-tools.ts'
@@ -179,10 +179,7 @@ function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
   const { problems } = resolver
-  checkSupported(virtualMcpServer, object, problems)
-  checkName(object, 'rolling', problems)
-  const group = resolver.object(mcpGroup, spec.groupRef.name)
-  checkPullSecrets(spec, resolver)
+  const group = checkWorkload(virtualMcpServer, object, 'rolling', resolver)
   checkGroupName(spec, problems)
   checkCredentials(spec, resolver)
   const mounts = startMounts(formatConfigMapName(object))
@@ -241,21 +238,6 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     compositeTools,
     description: group?.spec.description,
   }
-}
-
-function renderGateway(
-  object: VirtualMCPServer,
-  assembly: GatewayAssembly,
-  problems: Problems,
-  context: ReconcileContext,
-): Rendered {
-  const { description } = assembly
-  const service = {
-    port: gatewayListeners.listen,
-    portName: 'mcp' as const,
-    ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
-  }
-  return renderGatewayPods(object, assembly, { service, problems }, context)
 }
 
 /** Sets `BackendsReady`: the members that aren't served, and why. The gateway stays ready without them. */
@@ -369,13 +351,18 @@ export function reconcileVirtualMcpServer(
   const { problems } = resolver
   const assembly = assemble(object, resolver, context)
   const { spec } = object
+  const { description } = assembly
   const { lastGood } = assembly.compositeTools
+  const service = {
+    port: gatewayListeners.listen,
+    portName: 'mcp' as const,
+    ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
+  }
   return planWorkload({
     object,
-    view,
+    resolver,
     context,
-    problems,
-    render: () => renderGateway(object, assembly, problems, context),
+    render: () => renderGatewayPods(object, assembly, { service, problems }, context),
     replicas: spec.replicas,
     extra: (conditions, seen) => {
       const { clashes = [], replicas: running } = seen ?? {}
