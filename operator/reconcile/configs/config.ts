@@ -6,6 +6,7 @@ import {
   type ExplainedPlan,
   formatProblems,
   type PlannedEvent,
+  type PlannedStatus,
   type ProblemDetail,
   type Problems,
   type ReconcileContext,
@@ -59,20 +60,35 @@ export function setReadiness(problems: Problems, conditions: Conditions): readon
   return [{ type: 'Warning', reason, message }]
 }
 
-interface ConfigStatus {
-  readonly configHash?: string
-  readonly configHashTime?: string
+interface ConfigObject {
+  readonly metadata: { readonly generation?: number }
+  readonly spec: unknown
+  readonly status?: { readonly configHash?: string; readonly configHashTime?: string }
 }
 
 /** Returns the time at which the hash changed: the recorded time while the hash stays the same. */
-export function hashTime(
-  before: ConfigStatus | undefined,
-  hash: string,
-  now: string,
-): Pick<ConfigStatus, 'configHashTime'> {
+function hashTime({ status: before }: ConfigObject, hash: string, now: string): ConfigObject['status'] {
   if (before?.configHash !== hash) return { configHashTime: now }
   // A hash that was recorded without its time gets none: the time is unknown, and setting it would write every config.
   return before.configHashTime === undefined ? {} : { configHashTime: before.configHashTime }
+}
+
+/** Builds the status of an object without pods: conditions, the hash of its spec, and the objects that use it. */
+export function buildConfigStatus(
+  object: ConfigObject,
+  conditions: Conditions,
+  users: readonly ObjectName[],
+  now: string,
+): PlannedStatus {
+  const configHash = hashValue(object.spec)
+  return {
+    conditions: conditions.list(),
+    configHash,
+    ...hashTime(object, configHash, now),
+    observedGeneration: readGeneration(object),
+    referencingWorkloads: users,
+    referencingWorkloadCount: users.length,
+  }
 }
 
 /**
@@ -94,18 +110,10 @@ export function planConfig<K extends KindDeclaration>(
     warnOfNoEffect(findUnused(object), conditions)
     report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)
-    const configHash = hashValue(object.spec)
     const events = [...setReadiness(problems, conditions), ...reportBlockedDeletion(object, referrers, conditions)]
     return {
       children: [],
-      status: {
-        conditions: conditions.list(),
-        configHash,
-        ...hashTime(object.status, configHash, context.now),
-        observedGeneration: readGeneration(object),
-        referencingWorkloads: referrers,
-        referencingWorkloadCount: referrers.length,
-      },
+      status: buildConfigStatus(object, conditions, referrers, context.now),
       events,
       finalizer: referrers.length > 0,
       problems: problems.all(),

@@ -1,7 +1,5 @@
-import { mcpAuthzConfig } from '../../../crds/index.ts'
-import type { authzConfig } from '../../../crds/settings/auth/authz.ts'
+import { mcpAuthzConfig, type VirtualMCPServer } from '../../../crds/index.ts'
 import { at, isObject } from '../../../crds/settings/json.ts'
-import type { Static } from '../../../crds/settings/schema.ts'
 import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { checkSupported } from '../outcome/findings.ts'
@@ -19,12 +17,7 @@ const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems
 
 export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConfig)
 
-type AuthzConfigSpec = Static<ReturnType<typeof authzConfig>>
-
-export interface AuthzFields {
-  readonly authzConfig?: AuthzConfigSpec | undefined
-  readonly authzConfigRef?: { readonly name: string } | undefined
-}
+type AuthzFields = Pick<VirtualMCPServer['spec']['incomingAuth'], 'authzConfig' | 'authzConfigRef'>
 
 /**
  * Builds the policies of a workload. Unavailable policies are a problem: running pods keep theirs, and a workload is

@@ -5,6 +5,7 @@ import {
   mcpOidcConfig,
   mcpRemoteProxy,
   mcpServer,
+  type VirtualMCPServer,
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { oidcIssuer } from '../../../crds/settings/auth/oidc.ts'
@@ -121,12 +122,7 @@ export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig,
 /** The audience of ServiceAccount tokens if nothing names one: that of the widely used operator. */
 const CLUSTER_AUDIENCE = 'toolhive'
 
-export interface OidcReference {
-  readonly name: string
-  readonly audience?: string | undefined
-  readonly scopes?: readonly string[] | undefined
-  readonly resourceUrl?: string | undefined
-}
+type OidcReference = NonNullable<VirtualMCPServer['spec']['incomingAuth']['oidcConfigRef']>
 
 /** Returns the audience. Two fields may set it; different values are a problem. */
 function chooseAudience(

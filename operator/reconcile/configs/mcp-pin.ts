@@ -1,10 +1,20 @@
-import { type KindName, type MCPPin, mcpGroup, mcpPin, mcpServerEntry } from '../../../crds/index.ts'
+import {
+  type KindName,
+  type MCPPin,
+  type MCPRemoteProxy,
+  type MCPServer,
+  type MCPServerEntry,
+  mcpGroup,
+  mcpPin,
+  mcpServerEntry,
+  type VirtualMCPServer,
+} from '../../../crds/index.ts'
 import { kinds } from '../../../crds/kinds/index.ts'
 import { PIN_LISTS, type PinningMode, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { byText } from '../../model/index.ts'
 import type { ClusterView, DefinitionsObservation, ObjectName } from '../../model/view.ts'
-import { hashValue, sortedKeys } from '../../render/object/canonical.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
 import {
   type Conditions,
   type ExplainedPlan,
@@ -13,12 +23,11 @@ import {
   type Problems,
   type ReconcileContext,
   readConditions,
-  readGeneration,
   startConditions,
   startProblems,
 } from '../outcome/plan.ts'
 import { type Resolver, startResolver } from '../references/references.ts'
-import { hashTime, setReadiness } from './config.ts'
+import { buildConfigStatus, setReadiness } from './config.ts'
 
 type Spec = MCPPin['spec']
 
@@ -80,18 +89,10 @@ export function reconcileMcpPin(object: MCPPin, view: ClusterView, context: Reco
   resolver.object(kinds[kind], name)
   const conditions = startConditions(object, context.now)
   const events = setReadiness(problems, conditions)
-  const holders = listPinUsers(view, { kind, namespace, name })
-  const configHash = hashValue(object.spec)
+  const users = listPinUsers(view, { kind, namespace, name })
   return {
     children: [],
-    status: {
-      conditions: conditions.list(),
-      configHash,
-      ...hashTime(object.status, configHash, context.now),
-      observedGeneration: readGeneration(object),
-      referencingWorkloads: holders,
-      referencingWorkloadCount: holders.length,
-    },
+    status: buildConfigStatus(object, conditions, users, context.now),
     events,
     finalizer: false,
     problems: problems.all(),
@@ -102,42 +103,30 @@ type BackendPinning = NonNullable<BackendConfig['pinning']>
 type Pins = NonNullable<BackendPinning['pins']>
 type Unlisted = NonNullable<Pins['unlisted']>
 
-/** A member of a gateway as far as its pins matter. */
-export interface PinnedServer {
-  readonly kind: Target['kind']
-  readonly metadata: { readonly namespace: string; readonly name: string }
-  readonly spec: { readonly pinning?: { readonly mode: PinningMode } }
-}
+type PinnedServer = MCPServer | MCPRemoteProxy | MCPServerEntry
 
-export interface GatewayPinning {
-  readonly mode: PinningMode
-  readonly unpinnedBackends: 'withhold' | 'allow'
-}
+export type GatewayPinning = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['pinning']>
 
 /** Returns the pinning of a gateway by its settings, with defaults. */
-export const readGatewayPinning = (config: { readonly pinning?: GatewayPinning } | undefined): GatewayPinning =>
+export const readGatewayPinning = (config: VirtualMCPServer['spec']['config']): GatewayPinning =>
   config?.pinning ?? { mode: 'disabled', unpinnedBackends: 'withhold' }
 
 const STRICTEST_LAST = ['disabled', 'report', 'enforce'] as const
 const STRICTEST_FIRST = ['withhold', 'bare', 'allow'] as const
 
-export const readPinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode => spec.pinning?.mode ?? 'disabled'
+export const readPinningMode = ({ spec }: PinnedServer): PinningMode => spec.pinning?.mode ?? 'disabled'
 
 const chooseStricter = (one: PinningMode, other: PinningMode): PinningMode =>
   STRICTEST_LAST.indexOf(one) > STRICTEST_LAST.indexOf(other) ? one : other
 
-function add(into: Map<string, Set<string>>, name: string, digests: readonly string[]): void {
-  const known = into.get(name)
-  if (known === undefined) into.set(name, new Set(digests))
-  else for (const digest of digests) known.add(digest)
-}
+type PinnedItem = Readonly<Record<string, unknown>> & { readonly digests: readonly string[] }
 
-const mergeDigests = (lists: readonly (readonly (readonly [string, readonly string[]])[])[]) => {
-  const found = new Map<string, Set<string>>()
-  for (const items of lists) for (const [name, digests] of items) add(found, name, digests)
-  return found.size === 0
-    ? undefined
-    : sortedKeys(Object.fromEntries([...found].map(([name, digests]) => [name, [...digests].sort()])))
+/** Returns the digests of items by their names; undefined if there are none. */
+function mergeDigests(items: readonly PinnedItem[], field: string) {
+  const found = Map.groupBy(items, (item) => String(item[field]))
+  if (found.size === 0) return undefined
+  const merged = [...found].map(([name, same]) => [name, [...new Set(same.flatMap(({ digests }) => digests))].sort()])
+  return sortedKeys(Object.fromEntries(merged))
 }
 
 /** Returns the strictest setting of all MCPPins for each list; absent where none has one. */
@@ -151,29 +140,26 @@ function chooseStrictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
   return said.length === 0 ? undefined : (Object.fromEntries(said) as Unlisted)
 }
 
+/** The lists of pins, each with the field that names an item. */
+const NAMED_BY = {
+  tools: 'name',
+  prompts: 'name',
+  resources: 'uri',
+  resourceTemplates: 'uriTemplate',
+  pages: 'uri',
+} as const
+
 /** Joins the pins of several MCPPins of one server: what any of them approves is approved. */
 function joinPins(pins: readonly MCPPin[]): Pins {
   const all = pins.map(({ spec }) => spec)
   const instructions = [...new Set(all.flatMap((spec) => spec.instructions?.digests ?? []))].sort()
-  const mergeByName = (list: 'tools' | 'prompts') =>
-    mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
-  const mergeByUri = (list: 'resources' | 'pages') =>
-    mergeDigests(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
-  const lists = {
-    tools: mergeByName('tools'),
-    prompts: mergeByName('prompts'),
-    resources: mergeByUri('resources'),
-    resourceTemplates: mergeDigests(
-      all.map((spec) =>
-        (spec.resourceTemplates ?? []).map(({ uriTemplate, digests }) => [uriTemplate, digests] as const),
-      ),
-    ),
-    pages: mergeByUri('pages'),
-    unlisted: chooseStrictest(all),
-  }
+  const lists = Object.entries(NAMED_BY).map(([list, field]) => {
+    const items = all.flatMap((spec) => (spec[list as 'tools'] ?? []) as readonly PinnedItem[])
+    return [list, mergeDigests(items, field)] as const
+  })
   return {
     ...(instructions.length === 0 ? {} : { instructions }),
-    ...Object.fromEntries(Object.entries(lists).filter(([, list]) => list !== undefined)),
+    ...Object.fromEntries([...lists, ['unlisted', chooseStrictest(all)]].filter(([, list]) => list !== undefined)),
   }
 }
 
@@ -308,13 +294,11 @@ export function reportDefinitions(
   if (active.length > 0) setCondition(active, place, conditions)
 }
 
-interface Conditioned {
-  readonly metadata: object
-  readonly status?: unknown
-}
-
 /** Returns the event of a transition: another definition is withheld, or everything is approved again. */
-export function buildDefinitionEvents(object: Conditioned, conditions: Conditions): readonly PlannedEvent[] {
+export function buildDefinitionEvents(
+  object: Parameters<typeof readConditions>[0],
+  conditions: Conditions,
+): readonly PlannedEvent[] {
   const before = readConditions(object).find(({ type }) => type === TYPE)
   const now = conditions.get(TYPE)
   const wasWithheld = before?.status === 'False'

@@ -1,4 +1,4 @@
-import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index.ts'
+import { type MCPTelemetryConfig, mcpTelemetryConfig, type VirtualMCPServer } from '../../../crds/index.ts'
 import { ownTelemetry } from '../../../crds/settings/telemetry.ts'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
@@ -40,14 +40,9 @@ const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, re
 
 export const reconcileMcpTelemetryConfig = planConfig(mcpTelemetryConfig, checkTelemetryConfig)
 
-export interface TelemetryReference {
-  readonly name: string
-  readonly serviceName?: string | undefined
-}
-
 /** Builds the telemetry of a workload. `serviceName` is its own name unless the reference sets one. */
 export function buildWorkloadTelemetry(
-  ref: TelemetryReference | undefined,
+  ref: VirtualMCPServer['spec']['telemetryConfigRef'],
   name: string,
   resolver: Resolver,
   mounts: Mounts,

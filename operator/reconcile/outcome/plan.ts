@@ -170,7 +170,7 @@ interface Conditioned {
 }
 
 /** Returns the generation of an object. An object from a file has none and counts as just created. */
-export const readGeneration = (object: Conditioned): number => object.metadata.generation ?? 1
+export const readGeneration = ({ metadata }: Pick<Conditioned, 'metadata'>): number => metadata.generation ?? 1
 
 export const readConditions = ({
   status,
