@@ -1,6 +1,7 @@
 /** The optional console in a pod: it holds no right and no token of its own, and shows what each viewer may read. */
 import type { KindDeclaration } from '../../crds/define.ts'
-import { type Installation, labels, type PolicyRule, RESTRICTED } from './objects.ts'
+import type { PolicyRule } from '../render/rights.ts'
+import { type Installation, labels, RESTRICTED } from './objects.ts'
 
 export const CONSOLE_NAME = 'portico-console'
 export const VIEWER_ROLE = 'portico-viewer'

@@ -1,13 +1,7 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { childKinds } from '../cluster/kubernetes/resource.ts'
 import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_REVISIONS } from '../render/network/network.ts'
-
-export interface PolicyRule {
-  readonly apiGroups: readonly string[]
-  readonly resources: readonly string[]
-  readonly resourceNames?: readonly string[]
-  readonly verbs: readonly string[]
-}
+import type { PolicyRule } from '../render/rights.ts'
 
 const READ = ['get', 'list', 'watch']
 

@@ -12,7 +12,7 @@ export interface PodRights {
 }
 
 /** A rule of a Role. The operator can grant only rights that it holds itself. */
-interface Rule {
+export interface PolicyRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
   readonly resourceNames?: readonly string[]
@@ -25,7 +25,12 @@ const RBAC = 'rbac.authorization.k8s.io'
  * Gives a workload's pods the rights of one rule in their namespace: a Role, bound to a ServiceAccount of their own or
  * to the one that was `chosen` for the workload.
  */
-export function buildPodRights(workload: Workload, group: string, rule: Rule, chosen: string | undefined): PodRights {
+export function buildPodRights(
+  workload: Workload,
+  group: string,
+  rule: PolicyRule,
+  chosen: string | undefined,
+): PodRights {
   const name = childName(workload.kind, workload.metadata.name)
   const serviceAccount = chosen ?? name
   const account = buildChild(

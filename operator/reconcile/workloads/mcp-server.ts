@@ -1,7 +1,6 @@
 import type { Static } from 'typebox'
 import Type from 'typebox'
 import { type MCPServer, mcpServer } from '../../../crds/index.ts'
-import { isObject } from '../../../crds/settings/json.ts'
 import { longParser } from '../../../dataplane/config/check/long-check.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
@@ -17,6 +16,7 @@ import {
   type Mounts,
   resourceDefaults,
 } from '../../render/pod/containers.ts'
+import { readFields, readItems } from '../../render/pod/pod-template-rules.ts'
 import { attachRights } from '../../render/rights.ts'
 import { validateGateway } from '../outcome/findings.ts'
 import type { Conditions, ExplainedPlan, Problems, ReconcileContext } from '../outcome/plan.ts'
@@ -139,15 +139,8 @@ function renderMcpServer(
 ): Rendered {
   const { spec } = object
   const shape = chooseShape(object)
-  const server = buildServerContainer({
-    image: spec.image,
-    args: spec.args,
-    env: spec.env,
-    secrets: spec.secrets,
-    port: shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT),
-    resources: readResources(spec.resources, resourceDefaults.server, problems),
-    apiAccess: spec.serviceAccount !== undefined,
-  })
+  const port = shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT)
+  const server = buildServerContainer(spec, port, readResources(spec.resources, resourceDefaults.server, problems))
   const revision = computeSecretRevision(object, view, context)
   return renderPods(
     object,
@@ -231,13 +224,8 @@ function warnOfOutbound(
   conditions.set('PermissionProfileWarning', 'True', 'NotEnforced', message)
 }
 
-const readItems = (value: unknown): readonly Record<string, unknown>[] =>
-  Array.isArray(value) ? value.filter(isObject) : []
-
-const listContainers = (podTemplateSpec: MCPServer['spec']['podTemplateSpec']) => {
-  const pod = podTemplateSpec?.['spec']
-  return isObject(pod) ? readItems(pod['containers']) : []
-}
+const listContainers = (podTemplateSpec: MCPServer['spec']['podTemplateSpec']) =>
+  readItems(readFields(podTemplateSpec?.['spec'])['containers'])
 
 /**
  * Warns that `envFrom` may not set the port: Kubernetes puts `env` before `envFrom`, and only the kubelet knows the

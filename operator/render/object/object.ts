@@ -1,5 +1,5 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
-import { canonicalYaml, hashText } from './canonical.ts'
+import { canonicalYaml, hashText, sortedKeys } from './canonical.ts'
 
 export const VERSION = 'v1beta1'
 
@@ -22,11 +22,8 @@ interface ChildIdentity {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-const sortEntries = (record: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
-
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
-  (Object.keys(value).length === 0 ? {} : { [key]: sortEntries(value) }) as { [P in K]?: Record<string, string> }
+  (Object.keys(value).length === 0 ? {} : { [key]: sortedKeys(value) }) as { [P in K]?: Record<string, string> }
 
 /** Builds a labelled, owned child in the workload's namespace. Our own labels win over `identity.labels`. */
 export function buildChild(

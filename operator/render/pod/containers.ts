@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { MCPServer } from '../../../crds/index.ts'
 import { type Listeners, sidecarListeners } from '../network/network.ts'
 import { canonicalQuantity } from '../object/canonical.ts'
 import { serverContainerName } from '../object/object.ts'
@@ -9,10 +10,12 @@ export const MOUNT_ROOT = '/etc/portico'
 /** Readable by owner and group (the pod's fsGroup), by nobody else. */
 const FILE_MODE = 0o440
 
+/** The folders of mounted Secrets and ConfigMaps, by what is mounted. */
+const FOLDERS = { secret: 'secrets', ca: 'ca', source: 'sources' } as const
+
 interface VolumeSource {
   readonly volume: string
-  readonly folder: string
-  readonly type: 'secret' | 'configMap'
+  readonly type: keyof typeof FOLDERS
   readonly object: string
   readonly keys: Set<string>
   /** True if all users of the file can do without it: the pod starts and keeps running whether or not it exists. */
@@ -94,30 +97,19 @@ export function startMounts(configMap: string): Mounts {
   const audiences = new Map<string, string>()
   let cluster = false
 
-  const file = (
-    { type, folder, prefix }: Pick<VolumeSource, 'type' | 'folder'> & { readonly prefix: string },
-    {
-      object,
-      key,
-      isOptional = false,
-    }: { readonly object: string; readonly key: string; readonly isOptional?: boolean },
-  ) => {
-    const volume = formatVolumeName(`portico-${prefix}`, object)
+  const file = (type: VolumeSource['type'], object: string, key: string, isOptional = false) => {
+    const volume = formatVolumeName(`portico-${type}`, object)
     let source = sources.get(volume)
-    if (!source) {
-      source = { volume, folder: `${folder}/${object}`, type, object, keys: new Set(), isOptional: true }
-      sources.set(volume, source)
-    }
+    if (!source) sources.set(volume, (source = { volume, type, object, keys: new Set(), isOptional: true }))
     source.keys.add(key)
     source.isOptional &&= isOptional
-    return `../${source.folder}/${key}`
+    return `../${FOLDERS[type]}/${object}/${key}`
   }
 
   return {
-    secretFile: (object, key) => file({ type: 'secret', folder: 'secrets', prefix: 'secret' }, { object, key }),
-    caFile: (object, key, { optional } = { optional: false }) =>
-      file({ type: 'configMap', folder: 'ca', prefix: 'ca' }, { object, key, isOptional: optional }),
-    sourceFile: (object, key) => file({ type: 'configMap', folder: 'sources', prefix: 'source' }, { object, key }),
+    secretFile: (object, key) => file('secret', object, key),
+    caFile: (object, key, { optional } = { optional: false }) => file('ca', object, key, optional),
+    sourceFile: (object, key) => file('source', object, key),
     audienceToken(name, audience) {
       audiences.set(name, audience)
       return `../tokens/${name}/token`
@@ -146,9 +138,11 @@ export function startMounts(configMap: string): Mounts {
         mountPath: `${MOUNT_ROOT}/tokens/${name}`,
         readOnly: true,
       })),
-      ...[...sources.values()]
-        .sort(byVolume)
-        .map(({ volume, folder }) => ({ name: volume, mountPath: `${MOUNT_ROOT}/${folder}`, readOnly: true })),
+      ...[...sources.values()].sort(byVolume).map(({ volume: name, type, object }) => ({
+        name,
+        mountPath: `${MOUNT_ROOT}/${FOLDERS[type]}/${object}`,
+        readOnly: true,
+      })),
     ],
   }
 }
@@ -178,7 +172,7 @@ const serverSecurityContext = { ...restricted, runAsUser: SERVER_USER }
 type Secured = { readonly securityContext?: object }
 
 /** Removes the users and groups of a pod and its containers. OpenShift, which assigns them, refuses others. */
-export function withoutUsers(spec: Record<string, unknown>): Record<string, unknown> {
+export function withoutUsers(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const dropUsers = <T extends Secured>(secured: T): T => {
     const {
       runAsUser: _,
@@ -188,12 +182,22 @@ export function withoutUsers(spec: Record<string, unknown>): Record<string, unkn
     } = (secured.securityContext ?? {}) as Record<string, unknown>
     return { ...secured, securityContext: rest }
   }
-  const lists = ['initContainers', 'containers'].flatMap((list) => {
-    const containers = spec[list] as readonly Secured[] | undefined
-    return containers ? [[list, containers.map(dropUsers)] as const] : []
-  })
-  return { ...dropUsers(spec as Secured), ...Object.fromEntries(lists) }
+  return mapContainers(dropUsers(spec), dropUsers<Secured>)
 }
+
+/** Returns a pod's spec with `change` applied to each container. */
+export const mapContainers = <T extends object>(
+  spec: Readonly<Record<string, unknown>>,
+  change: (container: T) => T,
+): Record<string, unknown> => ({
+  ...spec,
+  ...Object.fromEntries(
+    ['initContainers', 'containers'].flatMap((list) => {
+      const containers = spec[list] as readonly T[] | undefined
+      return containers ? [[list, containers.map(change)]] : []
+    }),
+  ),
+})
 
 /**
  * Seconds between the notice of a pod's termination and its end. A server with our proxy beside it has the same time,
@@ -302,21 +306,6 @@ export function renderResources(set: Resources | undefined, defaults: Resources,
   return { ...side('limits'), ...side('requests') }
 }
 
-interface ServerOptions {
-  readonly image: string
-  readonly args?: readonly string[] | undefined
-  readonly env?: readonly { readonly name: string; readonly value: string }[] | undefined
-  /** Variables whose values are in Secrets. */
-  readonly secrets?:
-    | readonly { readonly name: string; readonly key: string; readonly targetEnvName?: string | undefined }[]
-    | undefined
-  /** The port on which it listens; absent for a stdio server. */
-  readonly port?: number | undefined
-  readonly resources: Resources
-  /** True if the server uses a ServiceAccount that was chosen for it, and gets the token of that account. */
-  readonly apiAccess: boolean
-}
-
 const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
@@ -331,35 +320,40 @@ export const buildListenVariables = (port: number) => [
  * Builds the environment in the given order, because `$(NAME)` refers to earlier variables only. A later variable of
  * the same name wins: the user's values take precedence over ours.
  */
-function buildServerEnvironment(options: ServerOptions) {
-  const fromSecrets = (options.secrets ?? []).map(({ name, key, targetEnvName }) => ({
+function buildServerEnvironment({ env = [], secrets = [] }: MCPServer['spec'], port: number | undefined) {
+  const fromSecrets = secrets.map(({ name, key, targetEnvName }) => ({
     name: targetEnvName ?? key,
     valueFrom: { secretKeyRef: { name, key } },
   }))
-  const given = options.port === undefined ? [] : buildListenVariables(options.port)
+  const given = port === undefined ? [] : buildListenVariables(port)
   const variables = new Map<string, object>()
-  for (const variable of [...given, ...(options.env ?? []).map(({ name, value }) => ({ name, value })), ...fromSecrets])
+  for (const variable of [...given, ...env.map(({ name, value }) => ({ name, value })), ...fromSecrets])
     variables.set(variable.name, variable)
   return [...variables.values()]
 }
 
-/** Builds the user's container and the volumes that only it mounts. */
-export function buildServerContainer(options: ServerOptions): {
-  readonly container: object
-  readonly volumes: object[]
-} {
-  const { port, apiAccess } = options
-  const env = buildServerEnvironment(options)
+/**
+ * Builds the user's container and the volumes that only it mounts. `port`: the port on which it listens, undefined for a
+ * stdio server.
+ */
+export function buildServerContainer(
+  spec: MCPServer['spec'],
+  port: number | undefined,
+  resources: Resources,
+): { readonly container: object; readonly volumes: object[] } {
+  const env = buildServerEnvironment(spec, port)
+  // A server with a ServiceAccount that was chosen for it gets the token of that account.
+  const apiAccess = spec.serviceAccount !== undefined
   const container = {
     name: serverContainerName,
-    image: options.image,
-    ...(options.args?.length ? { args: options.args } : {}),
+    image: spec.image,
+    ...(spec.args?.length ? { args: spec.args } : {}),
     ...(env.length === 0 ? {} : { env }),
     ...(port === undefined
       ? { stdin: true, stdinOnce: true }
       : { ports: [{ name: 'server', containerPort: port, protocol: 'TCP' }] }),
     lifecycle: drainHook(sidecarListeners),
-    resources: options.resources,
+    resources,
     securityContext: serverSecurityContext,
     volumeMounts: [
       { name: 'tmp', mountPath: '/tmp' },

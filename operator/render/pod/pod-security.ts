@@ -1,14 +1,11 @@
-import type { PodTemplate } from './pod-template.ts'
+import type { PodTemplate, TakenPart } from './pod-template.ts'
+import { type Fields, readFields } from './pod-template-rules.ts'
 
 /**
  * The level `baseline` of the Pod Security Standards, as of Kubernetes 1.36:
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 
-type Fields = Readonly<Record<string, unknown>>
-
-const readFields = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(readFields) : [])
 /** Returns a list of plain values. Any other value is returned unchanged in the list, so that it is found wrong. */
 const readValues = (value: unknown): readonly unknown[] =>
@@ -107,13 +104,8 @@ const checkAnnotations = (annotations: Fields): [pointer: string, text: string][
     .filter(([, value]) => !isUnset(value) && value !== 'runtime/default' && !String(value).startsWith('localhost/'))
     .map(([name, value]) => ['/metadata/annotations', `${name} ${show(value)}`])
 
-interface Violation {
-  readonly pointer: string
-  readonly message: string
-}
-
 /** Returns everything in a pod template that `baseline` forbids, with pointers. Takes values of any shape. */
-export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
+export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly TakenPart[] =>
   [...checkAnnotations(readFields(metadata.annotations)), ...checkPod(spec)].map(([pointer, message]) => ({
     pointer,
     message,

@@ -2,6 +2,7 @@
  * The API server's rules for pods (Kubernetes `pkg/apis/core/validation`) that people often break. The API server still
  * refuses the rest.
  */
+import { isObject } from '../../../crds/settings/json.ts'
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
@@ -25,8 +26,8 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
 
 type Refuse = (where: string, message: string) => void
 
-const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
-const readFields = (value: unknown): Fields => (isFields(value) ? value : {})
+export const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
+export const readFields = (value: unknown): Fields => (isObject(value) ? value : {})
 const isSet = (value: unknown): boolean => value !== undefined && value !== null
 const show = (value: unknown): string => JSON.stringify(value)
 
@@ -71,7 +72,7 @@ function checkEnv(container: Fields, where: string, refuse: Refuse): void {
       refuse(`${where}/env`, `${show(name)} is not a valid name of a variable`)
     if (isSet(value) && typeof value !== 'string')
       refuse(at, `the value ${show(value)} must be quoted: a string is expected`)
-    if (!isFields(valueFrom)) continue
+    if (!isObject(valueFrom)) continue
     if (isSet(value) && value !== '') refuse(at, 'has value and valueFrom; leave one of them out')
     const sources = listGiven(valueFrom, VALUE_SOURCES)
     if (sources.length !== 1)
@@ -157,7 +158,7 @@ const formatPorts = (names: readonly string[]): string =>
 function checkProbes(container: Fields, where: string, refuse: Refuse): void {
   for (const name of PROBES) {
     const probe = container[name]
-    if (!isFields(probe)) continue
+    if (!isObject(probe)) continue
     const at = `${where}/${name}`
     checkHandler(container, probe, at, refuse)
     if (isSet(probe['sleep'])) refuse(at, 'a probe can’t sleep')
@@ -178,7 +179,7 @@ function checkProbes(container: Fields, where: string, refuse: Refuse): void {
 
 function checkLifecycle(container: Fields, spec: Fields, where: string, refuse: Refuse): void {
   for (const [name, handler] of Object.entries(readFields(container['lifecycle']))) {
-    if (!isFields(handler)) continue
+    if (!isObject(handler)) continue
     const at = `${where}/lifecycle/${name}`
     checkHandler(container, handler, at, refuse)
     if (isSet(handler['grpc'])) refuse(at, 'a hook can’t call gRPC')
@@ -330,12 +331,9 @@ export const mergeKeys: Readonly<Record<string, string>> = {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 export const containerLists = ['containers', 'initContainers', 'ephemeralContainers']
 
-const describeShape = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
+const describeShape = (value: unknown) => (Array.isArray(value) ? 'a list' : isObject(value) ? 'an object' : 'a value')
 
 interface TemplatePosition {
   readonly pointer: string
@@ -350,7 +348,7 @@ function checkShapes(value: unknown, base: unknown, { pointer, key }: TemplatePo
   if (base !== undefined && describeShape(value) !== describeShape(base))
     problems.push(`${pointer}: ${describeShape(base)} is expected here`)
   else if (Array.isArray(value)) checkItems(value, (base ?? []) as readonly unknown[], { pointer, key }, problems)
-  else if (isFields(value)) checkFields(value, isFields(base) ? base : undefined, pointer, problems)
+  else if (isObject(value)) checkFields(value, isObject(base) ? base : undefined, pointer, problems)
 }
 
 function checkFields(fields: Fields, base: Fields | undefined, pointer: string, problems: string[]): void {
@@ -370,13 +368,13 @@ function checkItems(
   const mergeKey = mergeKeys[key]
   items.forEach((item, at) => {
     const pointer = `${list}/${at}`
-    if (!isFields(item)) {
+    if (!isObject(item)) {
       if (mergeKey !== undefined) problems.push(`${pointer}: an object is expected here`)
       return
     }
     if (mergeKey !== undefined && item[mergeKey] === undefined) problems.push(`${pointer}: ${mergeKey} is missing`)
     if (containerLists.includes(key)) checkKnown(item, containerFields, pointer, problems)
-    const under = mergeKey && base.find((candidate) => isFields(candidate) && candidate[mergeKey] === item[mergeKey])
+    const under = mergeKey && base.find((candidate) => isObject(candidate) && candidate[mergeKey] === item[mergeKey])
     checkShapes(item, under || undefined, { pointer, key: '' }, problems)
   })
 }
@@ -390,7 +388,7 @@ function checkKnown(value: Fields, known: ReadonlySet<string>, pointer: string, 
 /** Adds to `problems` the parts of a user's pod template that are unknown or can't be merged over `base`. */
 export function checkPatch(patch: Fields, base: unknown, problems: string[]): void {
   checkKnown(patch, templateFields, '', problems)
-  if (isFields(patch['spec'])) checkKnown(patch['spec'], podFields, '/spec', problems)
+  if (isObject(patch['spec'])) checkKnown(patch['spec'], podFields, '/spec', problems)
   checkShapes(patch, base, { pointer: '', key: '' }, problems)
 }
 

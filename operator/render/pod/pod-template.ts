@@ -1,14 +1,16 @@
-import { countValues } from '../../../crds/settings/json.ts'
+import { countValues, isObject } from '../../../crds/settings/json.ts'
 import { canonicalQuantity, sortedKeys } from '../object/canonical.ts'
 import { dataPlaneContainerName } from '../object/object.ts'
+import { mapContainers } from './containers.ts'
 import {
   checkImages,
   checkPatch,
   checkRules,
   containerLists,
   type Fields,
-  isFields,
   mergeKeys,
+  readFields,
+  readItems,
 } from './pod-template-rules.ts'
 
 export interface PodTemplate {
@@ -18,7 +20,7 @@ export interface PodTemplate {
 
 /** Merges like Kubernetes' strategic merge patch: objects by field, some lists by key; `null` removes a field. */
 function merge(base: unknown, patch: unknown, key: string): unknown {
-  if (isFields(patch)) return mergeFields(isFields(base) ? base : {}, patch)
+  if (isObject(patch)) return mergeFields(isObject(base) ? base : {}, patch)
   if (!Array.isArray(patch)) return patch
   const mergeKey = mergeKeys[key]
   if (mergeKey === undefined || !Array.isArray(base)) return patch.map(withoutNulls)
@@ -41,15 +43,15 @@ const handlers = ['exec', 'grpc', 'httpGet', 'sleep', 'tcpSocket']
 
 /** Removes the handler of a hook or probe if the patch has another one: the API server refuses two. */
 function withoutHandlers(base: unknown, patch: unknown): unknown {
-  if (!isFields(base) || !isFields(patch)) return base
-  const chosen = handlers.filter((handler) => isFields(patch[handler]))
+  if (!isObject(base) || !isObject(patch)) return base
+  const chosen = handlers.filter((handler) => isObject(patch[handler]))
   if (chosen.length === 0) return base
   return Object.fromEntries(Object.entries(base).filter(([name]) => !handlers.includes(name) || chosen.includes(name)))
 }
 
 /** Removes the value of a variable if the patch sets it in another form: the API server refuses both. */
 function withoutOtherValue(base: Fields, patch: Fields): Fields {
-  if (isFields(patch['valueFrom'])) return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'value'))
+  if (isObject(patch['valueFrom'])) return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'value'))
   if (typeof patch['value'] !== 'string') return base
   return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'valueFrom'))
 }
@@ -85,7 +87,7 @@ const OUR_PREFIX = 'portico-'
  * a volume has one source. A template that removes ours (`emptyDir: null`) refers to our volume.
  */
 function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unknown> {
-  const theirs = isFields(patch) && Array.isArray(patch['volumes']) ? (patch['volumes'] as readonly Fields[]) : []
+  const theirs = isObject(patch) && Array.isArray(patch['volumes']) ? (patch['volumes'] as readonly Fields[]) : []
   const listSources = ({ name: _, ...source }: Fields) => Object.keys(source)
   const taken = new Set(
     ((spec['volumes'] ?? []) as readonly Fields[])
@@ -99,27 +101,20 @@ function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unkno
   if (taken.size === 0) return { ...spec }
   const moved = (item: Fields): Fields =>
     taken.has(item['name']) ? { ...item, name: `${OUR_PREFIX}${String(item['name'])}` } : item
-  const lists = containerLists.flatMap((list) => {
-    const containers = spec[list] as readonly Fields[] | undefined
-    return containers
-      ? [
-          [
-            list,
-            containers.map((one) => ({ ...one, volumeMounts: ((one['volumeMounts'] ?? []) as Fields[]).map(moved) })),
-          ],
-        ]
-      : []
+  const moveMounts = (container: Fields): Fields => ({
+    ...container,
+    volumeMounts: ((container['volumeMounts'] ?? []) as Fields[]).map(moved),
   })
-  return { ...spec, ...Object.fromEntries(lists), volumes: (spec['volumes'] as readonly Fields[]).map(moved) }
+  return { ...mapContainers(spec, moveMounts), volumes: (spec['volumes'] as readonly Fields[]).map(moved) }
 }
 
-const withoutNulls = (value: unknown): unknown => (isFields(value) ? mergeFields({}, value) : value)
+const withoutNulls = (value: unknown): unknown => (isObject(value) ? mergeFields({}, value) : value)
 
 /** Writes the quantities of resources from the template in the form in which the API server returns them. */
 function normalizeResources(spec: Fields, problems: string[]): void {
   for (const list of containerLists) {
     for (const { name, resources } of (spec[list] ?? []) as Fields[]) {
-      if (!isFields(resources)) continue
+      if (!isObject(resources)) continue
       for (const part of ['requests', 'limits'])
         normalizeQuantities(resources[part], `/spec/${list}: container ${String(name)}: ${part}`, problems)
     }
@@ -127,7 +122,7 @@ function normalizeResources(spec: Fields, problems: string[]): void {
 }
 
 function normalizeQuantities(quantities: unknown, title: string, problems: string[]): void {
-  if (!isFields(quantities)) return
+  if (!isObject(quantities)) return
   for (const [name, value] of Object.entries(quantities)) {
     const canonical = canonicalQuantity(String(value))
     if (canonical === undefined) problems.push(`${title}.${name} is not a quantity`)
@@ -183,11 +178,7 @@ export interface OwnContainer {
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
 }
 
-const readItems = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
-const readSpec = (patch: unknown): Fields => {
-  const spec = isFields(patch) ? patch['spec'] : undefined
-  return isFields(spec) ? spec : {}
-}
+const readSpec = (patch: unknown): Fields => readFields(readFields(patch)['spec'])
 
 interface PlacedPort {
   readonly pointer: string
@@ -268,14 +259,8 @@ export function findTakenMounts(own: OwnContainer, patch: unknown): readonly Tak
 
 /** Returns volumes with our names that a template would change. Users may choose the volume of a data plane's state. */
 export function findTakenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
-  return readItems(readSpec(patch)['volumes']).flatMap(({ name }, at) =>
-    typeof name === 'string' && own.has(name)
-      ? [
-          {
-            pointer: `/spec/volumes/${at}/name`,
-            message: `${name} is the name of a volume of the proxy; choose another name`,
-          },
-        ]
-      : [],
-  )
+  return readItems(readSpec(patch)['volumes']).flatMap(({ name }, at) => {
+    const message = `${name} is the name of a volume of the proxy; choose another name`
+    return own.has(name as string) ? [{ pointer: `/spec/volumes/${at}/name`, message }] : []
+  })
 }

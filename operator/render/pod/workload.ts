@@ -11,7 +11,7 @@ import {
   stringMap,
   type Workload,
 } from '../object/object.ts'
-import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
+import { GRACE_SECONDS, mapContainers, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
 
 /** The settings that every kind with pods has. */
@@ -51,23 +51,15 @@ const spread = (workload: Workload) => [
   },
 ]
 
-interface Container {
-  readonly args?: unknown
-}
-
 /** Tells data planes the grace period if it differs from their default. */
 function withGrace(template: PodTemplate): PodTemplate {
   const { terminationGracePeriodSeconds: seconds = GRACE_SECONDS } = template.spec
   if (seconds === GRACE_SECONDS) return template
-  const formatContainer = (container: Container) =>
+  const addGrace = (container: { readonly args?: unknown }) =>
     Array.isArray(container.args) && container.args[0] === 'serve'
       ? { ...container, args: [...container.args, '--grace', String(seconds)] }
       : container
-  const lists = ['initContainers', 'containers'].flatMap((list) => {
-    const containers = template.spec[list] as readonly Container[] | undefined
-    return containers ? [[list, containers.map(formatContainer)] as const] : []
-  })
-  return { ...template, spec: { ...template.spec, ...Object.fromEntries(lists) } }
+  return { ...template, spec: mapContainers(template.spec, addGrace) }
 }
 
 function buildPodTemplate(
