@@ -95,7 +95,7 @@ export interface ObjectIndex {
 /** Sorts by code unit, so that the order is the same on every machine and in every locale. */
 export const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-const byKindAndName = (a: ObjectName, b: ObjectName) => byText(a.kind, b.kind) || byText(a.name, b.name)
+export const byKindAndName = (a: ObjectName, b: ObjectName) => byText(a.kind, b.kind) || byText(a.name, b.name)
 const bucketKey = (kind: string, namespace: string) => `${namespace}/${kind}`
 const objectKey = (kind: string, namespace: string, name: string) => `${namespace}/${kind}/${name}`
 

@@ -20,7 +20,22 @@ export class ApiError extends Error {
   }
 }
 
-export const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.status === 404
+/** Tells whether an error is an answer of the API server with one of these statuses. */
+export const hasStatus = (error: unknown, ...statuses: readonly number[]): boolean =>
+  error instanceof ApiError && statuses.includes(error.status)
+
+export const isNotFound = (error: unknown): boolean => hasStatus(error, 404)
+
+/** Returns undefined in place of an error answer with one of these statuses. */
+export async function ignoreStatus<T>(answer: Promise<T>, ...statuses: readonly number[]): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (hasStatus(error, ...statuses)) return undefined
+    throw error
+  }
+}
+
 /** Tells whether an error says that the resource version is too old to list or watch from. */
 export const isGone = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone')
@@ -147,14 +162,9 @@ export class ApiServer {
   }
 
   /** Sends a server-side apply under a field manager, which takes over fields of others. */
-  apply<T = KubernetesObject>(
-    resource: Resource,
-    object: KubernetesObject,
-    fieldManager: string,
-    subresource?: string,
-  ): Promise<T> {
+  apply<T = KubernetesObject>(resource: Resource, object: KubernetesObject, fieldManager: string): Promise<T> {
     const { namespace, name } = object.metadata
-    return this.request<T>('PATCH', buildPath(resource, namespace, name, subresource), {
+    return this.request<T>('PATCH', buildPath(resource, namespace, name), {
       query: { fieldManager, force: true },
       contentType: APPLY,
       body: object,
@@ -188,38 +198,35 @@ export class ApiServer {
   }
 
   async #delete(path: string, propagationPolicy: 'Background' | 'Orphan', uid: string | undefined): Promise<void> {
-    try {
-      await this.request('DELETE', path, {
-        body: { propagationPolicy, ...(uid ? { preconditions: { uid } } : {}) },
-      })
-    } catch (error) {
-      if (isNotFound(error)) return
-      // The precondition failed: another object has the name now.
-      if (uid && error instanceof ApiError && error.status === 409) return
-      throw error
-    }
+    const body = { propagationPolicy, ...(uid ? { preconditions: { uid } } : {}) }
+    // If the precondition fails, another object has the name now.
+    await ignoreStatus(this.request('DELETE', path, { body }), 404, ...(uid ? [409] : []))
   }
 }
 
-/** Reads a body. Throws an Error if it has more bytes. */
-async function readWithin(mostBytes: number, body: AsyncIterable<Buffer>): Promise<string> {
+/** Reads a body. Throws an Error if it has more bytes; `what` names it there. */
+export async function readWithin(mostBytes: number, body: AsyncIterable<Buffer>, what = 'the answer'): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > mostBytes) throw new Error(`the answer has more than ${mostBytes} bytes`)
+    if (size > mostBytes) throw new Error(`${what} has more than ${mostBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
 }
 
-function parseError(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {
-  let body: { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } = {}
+function parseStatus(text: string): { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } {
   try {
-    body = JSON.parse(text)
+    return JSON.parse(text)
   } catch {
     // The answer has no Status object, and the HTTP status says enough.
+    return {}
   }
+}
+
+function parseError(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {
+  const body = parseStatus(text)
   const header = Number(Array.isArray(retryAfterHeader) ? retryAfterHeader[0] : retryAfterHeader)
   const retryAfter = body.details?.retryAfterSeconds ?? (header > 0 ? header : undefined)
   return new ApiError(status, body.reason ?? `HTTP ${status}`, body.message ?? text.slice(0, 500), retryAfter)
@@ -253,14 +260,8 @@ export async function listAll(
 }
 
 /** Lists like `listAll`, but returns none if the cluster has no such kind. */
-export async function listServed(api: ApiServer, resource: Resource, which: Which): Promise<KubernetesObject[]> {
-  try {
-    return await listAll(api, resource, which)
-  } catch (error) {
-    if (isNotFound(error)) return []
-    throw error
-  }
-}
+export const listServed = async (api: ApiServer, resource: Resource, which: Which): Promise<KubernetesObject[]> =>
+  (await ignoreStatus(listAll(api, resource, which), 404)) ?? []
 
 interface WatchEvent<T> {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
@@ -317,15 +318,8 @@ export async function* watch<T>(
   }
 }
 
-function parseWatchError(statusCode: number, text: string): ApiError {
-  let reason = `HTTP ${statusCode}`
-  try {
-    reason = JSON.parse(text).reason ?? reason
-  } catch {
-    // The answer has no Status object, and the HTTP status says enough.
-  }
-  return new ApiError(statusCode, reason, text.slice(0, 500))
-}
+const parseWatchError = (statusCode: number, text: string): ApiError =>
+  new ApiError(statusCode, parseStatus(text).reason ?? `HTTP ${statusCode}`, text.slice(0, 500))
 
 function parseEvent<T>(line: string): WatchEvent<T> {
   const event = JSON.parse(line) as { type: string; object: unknown }

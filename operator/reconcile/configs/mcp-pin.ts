@@ -12,7 +12,7 @@ import {
 import { kinds } from '../../../crds/kinds/index.ts'
 import { PIN_LISTS, type PinningMode, pinLimits } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
-import { byText } from '../../model/index.ts'
+import { byKindAndName } from '../../model/index.ts'
 import type { ClusterView, DefinitionsObservation, ObjectName } from '../../model/view.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import {
@@ -76,7 +76,7 @@ function listPinUsers(view: ClusterView, { kind, namespace, name }: Target): rea
     entry === undefined
       ? []
       : view.referrers(mcpGroup, namespace, entry.spec.groupRef.name).filter((one) => one.kind === 'VirtualMCPServer')
-  return [{ kind, name }, ...gateways].sort((a, b) => byText(a.kind, b.kind) || byText(a.name, b.name))
+  return [{ kind, name }, ...gateways].sort(byKindAndName)
 }
 
 /** Plans an MCPPin: whether it is valid, whether its server exists, and which objects use it. */

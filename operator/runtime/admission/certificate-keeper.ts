@@ -1,6 +1,6 @@
 import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
 import type { Logger } from 'pino'
-import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
 import { type Issued, issue } from './issue.ts'
@@ -128,13 +128,9 @@ export class CertificateKeeper {
     const secret = await api.get<KubernetesObject & { data?: Record<string, string> }>(SECRETS, namespace, name)
     const { kept, isNew } = renewed(readKept(secret.data ?? {}, host), host, now(), this.#times)
     if (!isNew) return kept
-    try {
-      // The write names the resource version that was read, so that of two replicas one is refused.
-      await api.replace(SECRETS, namespace, name, { ...secret, data: encodeData(kept) })
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 409) return undefined
-      throw error
-    }
+    // The write names the resource version that was read, so that of two replicas one is refused.
+    const write = api.replace(SECRETS, namespace, name, { ...secret, data: encodeData(kept) })
+    if ((await ignoreStatus(write, 409)) === undefined) return undefined
     log.info({ in: `${namespace}/${name}` }, 'a new certificate for the admission webhook')
     return kept
   }
@@ -254,9 +250,8 @@ export function renewed(
   { lifetime }: CertificateTimes,
 ): { readonly kept: Kept; readonly isNew: boolean } {
   const [newest] = issued
-  if (token !== undefined && newest && readEnd(newest) - now > lifetime / 3)
-    return { kept: { token, issued: [newest, ...issued.slice(1)] }, isNew: false }
   const isYoung = newest !== undefined && readEnd(newest) - now > lifetime / 3
+  if (token !== undefined && isYoung) return { kept: { token, issued: [newest, ...issued.slice(1)] }, isNew: false }
   const next = isYoung ? newest : issue(host, { from: new Date(now - BACKDATED_MS), until: new Date(now + lifetime) })
   const before = isYoung ? issued.slice(1) : issued.slice(0, 1)
   return { kept: { token: token ?? randomBytes(32).toString('hex'), issued: [next, ...before] }, isNew: true }

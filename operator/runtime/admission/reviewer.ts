@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { findKind, kinds } from '../../../crds/index.ts'
-import { byText, createObjectIndex, type ObjectName } from '../../model/index.ts'
+import { isObject } from '../../../crds/settings/json.ts'
+import { byKindAndName, byText, createObjectIndex } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import {
@@ -58,8 +59,6 @@ const MOST_FAULTS = 100
 
 type Unknown = Readonly<Record<string, unknown>>
 
-const isRecord = (value: unknown): value is Unknown =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /** Predicts what `reconcile` will say, by this process's own view, whether or not it leads. Writes nothing. */
@@ -74,9 +73,9 @@ export class Reviewer {
 
   /** Takes any JSON. Returns undefined if it is no AdmissionReview that can be answered. Never throws. */
   async review(body: unknown): Promise<ReviewAnswer | undefined> {
-    if (!isRecord(body) || body['apiVersion'] !== API_VERSION || body['kind'] !== 'AdmissionReview') return undefined
+    if (!isObject(body) || body['apiVersion'] !== API_VERSION || body['kind'] !== 'AdmissionReview') return undefined
     const { request } = body
-    if (!isRecord(request)) return undefined
+    if (!isObject(request)) return undefined
     const { uid } = request
     if (!isText(uid) || uid.length > LONGEST_UID) return undefined
     const warnings = await this.#warnings(request)
@@ -116,7 +115,7 @@ export class Reviewer {
     const isDeletion = operation === 'DELETE'
     if (!isDeletion && operation !== 'CREATE' && operation !== 'UPDATE') return undefined
     const found = isDeletion ? oldObject : object
-    if (!isRecord(found) || !isRecord(found['metadata']) || !isRecord(found['spec'])) return undefined
+    if (!isObject(found) || !isObject(found['metadata']) || !isObject(found['spec'])) return undefined
     const { apiVersion, kind, metadata } = found
     if (!isText(kind) || !findKind(kind) || apiVersion !== `${context.group}/${VERSION}`) return undefined
     const { name, namespace, deletionTimestamp } = metadata as Unknown
@@ -155,9 +154,6 @@ const isIt = (object: KubernetesObject, kind: string, namespace: string, name?: 
   object.kind === kind &&
   object.metadata.namespace === namespace &&
   (name === undefined || object.metadata.name === name)
-
-const byKindAndName = (one: ObjectName, other: ObjectName) =>
-  byText(one.kind, other.kind) || byText(one.name, other.name)
 
 /** Returns the view with this object in it, without the pods' reports, which are about the object before. */
 function overlayView(view: ClusterView, object: KubernetesObject): ClusterView {

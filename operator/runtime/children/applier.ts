@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import { childResource, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
@@ -138,13 +138,7 @@ export class Applier {
     const held = await this.#find(owner, rendered, true)
     const obstacle = held.live && describeObstacle(held.live, held.standing)
     if (obstacle) return obstacle
-    return this.#writer.write({
-      rendered,
-      live: held.live,
-      isAdopted: held.standing === 'left-behind',
-      memory,
-      changes,
-    })
+    return this.#writer.write({ ...held, isAdopted: held.standing === 'left-behind', memory, changes })
   }
 
   #standing(owner: Owner, live: KubernetesObject): Standing {
@@ -195,13 +189,8 @@ export class Applier {
     return describeTakenName(pod, holder)
   }
 
-  async #read(resource: Resource, namespace: string | undefined, name: string): Promise<KubernetesObject | undefined> {
-    try {
-      return await this.#options.api.get(resource, namespace, name)
-    } catch (error) {
-      if (isNotFound(error)) return undefined
-      throw error
-    }
+  #read(resource: Resource, namespace: string | undefined, name: string): Promise<KubernetesObject | undefined> {
+    return ignoreStatus(this.#options.api.get(resource, namespace, name), 404)
   }
 
   async #remove(live: KubernetesObject, changes: ChildChanges): Promise<void> {

@@ -1,4 +1,4 @@
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { ApiError, type ApiServer, hasStatus, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson, hashValue } from '../../render/object/canonical.ts'
@@ -37,12 +37,10 @@ export interface ChildMemory {
   corrections?: { readonly left: number; readonly at: number }
 }
 
-const doubleWait = (wait: number | undefined, { first, longest }: { first: number; longest: number }) =>
-  Math.min(longest, wait === undefined ? first : wait * 2)
-
 /** Records a refusal of `what` (the hash of what was written and the version that it was written to). */
 function noteRefusal(memory: ChildMemory, what: string, problem: ChildProblem): void {
-  const wait = doubleWait(memory.refused?.what === what ? memory.refused.wait : undefined, REFUSAL_WAITS)
+  const { first, longest } = REFUSAL_WAITS
+  const wait = memory.refused?.what === what ? Math.min(longest, memory.refused.wait * 2) : first
   memory.refused = { what, until: Date.now() + wait, wait, problem }
 }
 
@@ -155,7 +153,8 @@ export class ChildWriter {
     hash: string,
   ): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
-    const desired = addAnnotations(rendered, { [`${group}/applied-hash`]: hash })
+    const annotations = { ...rendered.metadata.annotations, [`${group}/applied-hash`]: hash }
+    const desired = { ...rendered, metadata: { ...rendered.metadata, annotations } }
     const others = live && !isAdopted ? foreignManagers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
@@ -176,7 +175,7 @@ export class ChildWriter {
       delete memory.isHeld
       return undefined
     } catch (error) {
-      if (!live && error instanceof ApiError && error.status === 409) throw new NameHeldError(formatTitle(rendered))
+      if (!live && hasStatus(error, 409)) throw new NameHeldError(formatTitle(rendered))
       const problem = describeRefusal(error, rendered)
       noteRefusal(memory, what, problem)
       return problem
@@ -267,14 +266,6 @@ export class ChildWriter {
     await this.#options.api.apply(childResource(kind), kept, REPLICAS_MANAGER)
   }
 }
-
-const addAnnotations = (
-  rendered: KubernetesObject,
-  annotations: Readonly<Record<string, string>>,
-): KubernetesObject => ({
-  ...rendered,
-  metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...annotations } },
-})
 
 /**
  * Returns the object to apply, with a guard: the apply meets the known object or none, else 409 Conflict. So nothing

@@ -2,6 +2,7 @@
  * Tells which manager set which field of a child. Server-side apply removes only fields of its own manager, so foreign
  * fields in parts that belong to us are recorded as ours, and the next apply removes them.
  */
+import { isObject } from '../../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 
@@ -217,18 +218,15 @@ function joinSets(a: FieldSet, b: FieldSet): FieldSet {
 /** Container and Service ports default to TCP. */
 const KEY_DEFAULTS: Readonly<Record<string, unknown>> = { protocol: 'TCP' }
 
-const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 function findValue(value: unknown, element: string): unknown {
   const text = element.slice(2)
   switch (element.slice(0, 2)) {
     case 'f:':
-      return isFields(value) && Object.hasOwn(value, text) ? value[text] : undefined
+      return isObject(value) && Object.hasOwn(value, text) ? value[text] : undefined
     case 'k:': {
       const keys = Object.entries(JSON.parse(text) as Record<string, unknown>)
       const matches = (item: unknown) =>
-        isFields(item) && keys.every(([key, wanted]) => (item[key] ?? KEY_DEFAULTS[key]) === wanted)
+        isObject(item) && keys.every(([key, wanted]) => (item[key] ?? KEY_DEFAULTS[key]) === wanted)
       return Array.isArray(value) ? value.find(matches) : undefined
     }
     case 'v:': {

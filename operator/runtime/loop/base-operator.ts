@@ -6,7 +6,7 @@ import operatorPackage, {
 } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
-import { ApiError, ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { ApiServer, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/index.ts'
@@ -113,11 +113,7 @@ export abstract class BaseOperator extends Operator {
       kind: meta.kind,
       metadata: { name, namespace, uid: meta.id, finalizers: ours },
     }
-    try {
-      await this.api.apply(resource, object, FINALIZER_MANAGER)
-    } catch (error) {
-      // The object is gone, or another one has its name. Without the uid an apply would create it again.
-      if (!isNotFound(error) && !(error instanceof ApiError && error.status === 409)) throw error
-    }
+    // The object may be gone, or another one has its name. Without the uid an apply would create it again.
+    await ignoreStatus(this.api.apply(resource, object, FINALIZER_MANAGER), 404, 409)
   }
 }

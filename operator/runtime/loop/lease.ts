@@ -1,6 +1,6 @@
 import { hrtime } from 'node:process'
 import type { Logger } from 'pino'
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import { pause } from '../queue/pause.ts'
 
@@ -111,13 +111,9 @@ export class LeaderElection {
     else this.#options.onStopped?.()
   }
 
-  async #read(): Promise<Lease | undefined> {
-    try {
-      return await this.#options.api.get<Lease>(LEASES, this.#options.namespace, this.#options.name)
-    } catch (error) {
-      if (isNotFound(error)) return undefined
-      throw error
-    }
+  #read(): Promise<Lease | undefined> {
+    const { api, namespace, name } = this.#options
+    return ignoreStatus(api.get<Lease>(LEASES, namespace, name), 404)
   }
 
   /** Returns whether we hold the lease afterwards. Throws if the API server gives no answer. */
@@ -125,52 +121,28 @@ export class LeaderElection {
     const { api, namespace, name, identity, duration } = this.#options
     const lease = await this.#read()
     const now = formatMicroTime()
-    const seconds = Math.ceil(duration / 1000)
-    if (!lease) {
-      const spec = {
-        holderIdentity: identity,
-        leaseDurationSeconds: seconds,
-        acquireTime: now,
-        renewTime: now,
-        leaseTransitions: 0,
-      }
-      return this.#won(() =>
-        api.create(LEASES, namespace, {
-          apiVersion: 'coordination.k8s.io/v1',
-          kind: 'Lease',
-          metadata: { name, namespace },
-          spec,
-        }),
-      )
-    }
-    const { holderIdentity: holder = '', leaseTransitions = 0, acquireTime = now } = lease.spec
-    if (holder !== '' && holder !== identity && this.#isHeld(lease)) return false
+    const { holderIdentity: holder = '', leaseTransitions = 0, acquireTime = now } = lease?.spec ?? {}
+    if (lease && holder !== '' && holder !== identity && this.#isHeld(lease)) return false
     const taken = holder !== identity
-    lease.spec = {
-      ...lease.spec,
+    const spec = {
+      ...lease?.spec,
       holderIdentity: identity,
-      leaseDurationSeconds: seconds,
+      leaseDurationSeconds: Math.ceil(duration / 1000),
       renewTime: now,
       acquireTime: taken ? now : acquireTime,
-      leaseTransitions: leaseTransitions + (taken ? 1 : 0),
+      leaseTransitions: leaseTransitions + (lease && taken ? 1 : 0),
     }
+    const fresh = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name, namespace }, spec }
     // The resourceVersion makes the write conditional: of two candidates one gets a 409.
-    return this.#won(() => api.replace(LEASES, namespace, name, lease))
+    const write = lease
+      ? api.replace(LEASES, namespace, name, { ...lease, spec })
+      : api.create(LEASES, namespace, fresh)
+    return (await ignoreStatus(write, 409)) !== undefined
   }
 
   #isHeld(lease: Lease): boolean {
     const record = JSON.stringify(lease.spec)
     if (record !== this.#observed.record) this.#observed = { record, at: readMonotonicTime() }
     return readMonotonicTime() - this.#observed.at < (lease.spec.leaseDurationSeconds ?? 15) * 1000
-  }
-
-  async #won(write: () => Promise<unknown>): Promise<boolean> {
-    try {
-      await write()
-      return true
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 409) return false
-      throw error
-    }
   }
 }

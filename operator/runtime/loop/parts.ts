@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Backoff } from '../../../dataplane/retry/backoff.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { childKinds, type Resource } from '../../cluster/kubernetes/resource.ts'
-import { createWorld, type KubernetesObject, type World } from '../../model/index.ts'
+import { createWorld } from '../../model/index.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { isOfInstallation } from '../../render/object/object.ts'
@@ -17,7 +17,7 @@ import { Debounce } from '../queue/debounce.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import { Rollouts } from '../report/rollouts.ts'
-import { type Contents, createRevisionKeyReader, watchContents } from '../watch/contents.ts'
+import { createRevisionKeyReader, watchContents } from '../watch/contents.ts'
 import { NAMESPACES, Namespaces } from '../watch/namespaces.ts'
 import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
@@ -43,26 +43,16 @@ interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' |
   readonly leading: () => boolean
 }
 
-/** The parts of a loop. Watches feed the world, changes go into the queue, and the reconciler takes keys from it. */
-export interface Parts {
-  readonly world: World
-  readonly queue: KeyedQueue
-  readonly debounce: Debounce
-  readonly watches: Watches
-  readonly observers: Observers
-  readonly contents: Contents
-  readonly checks: Checks
-  readonly reconciler: Reconciler
-  readonly due: DueKeys
-  readonly rollouts: Rollouts
-  /** Tells whether this installation manages an object. All others exist only as targets of references. */
-  readonly isManaged: (object: KubernetesObject) => boolean
-}
+/**
+ * The parts of a loop. Watches feed the world, changes go into the queue, and the reconciler takes keys from it. Objects
+ * that this installation does not manage (`isManaged`) exist only as targets of references.
+ */
+export type Parts = ReturnType<typeof createParts>
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
 
 /** Creates and connects the parts, with every watch except those of our kinds. Nothing runs yet. */
-export function createParts(settings: PartsSettings, surroundings: Surroundings): Parts {
+export function createParts(settings: PartsSettings, surroundings: Surroundings) {
   const { context, namespaces: managedNamespaces, identity, log } = settings
   const { api, resources, assertLeading, leading } = surroundings
   const world = createWorld()

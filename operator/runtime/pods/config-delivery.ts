@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import { handleEach, KeyedQueue, splitKey } from '../queue/queue.ts'
 import type { Pod } from './observation.ts'
 import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
@@ -152,12 +152,7 @@ export class ConfigDelivery {
       [`${group}/config-touched`]: new Date().toISOString(),
       ...(hash === undefined ? {} : { [`${group}/config-hash`]: hash }),
     }
-    try {
-      await api.mergePatch(PODS, namespace, name, { metadata: { uid, annotations } })
-    } catch (error) {
-      if (isNotFound(error) || (error instanceof ApiError && error.status === 409)) return true
-      throw error
-    }
-    return false
+    const patch = api.mergePatch(PODS, namespace, name, { metadata: { uid, annotations } })
+    return (await ignoreStatus(patch, 404, 409)) === undefined
   }
 }

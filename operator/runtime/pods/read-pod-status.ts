@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import { boundedAgent } from '../../../dataplane/net/bounded-agent.ts'
-import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, readWithin } from '../../cluster/kubernetes/api-server.ts'
 import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { dataPlaneContainerName } from '../../render/object/object.ts'
@@ -57,14 +57,7 @@ export async function readStatusAt(admin: string): Promise<ReportedStatus> {
     bodyTimeout: STATUS_TIMEOUT_MS,
     signal: AbortSignal.timeout(2 * STATUS_TIMEOUT_MS),
   })
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > LARGEST_STATUS) throw new Error(`/status has more than ${LARGEST_STATUS} bytes`)
-    chunks.push(chunk)
-  }
-  return checkAnswer(JSON.parse(Buffer.concat(chunks).toString()))
+  return checkAnswer(JSON.parse(await readWithin(LARGEST_STATUS, body, '/status')))
 }
 
 /** Reads the status through the API server (`pods/proxy`), for an operator outside the cluster. */

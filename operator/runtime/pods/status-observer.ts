@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { problemsIn, reportedBackends, reportedSources } from '../../model/reported.ts'
+import { problemsIn, type ReportedProblems, reportedBackends, reportedSources } from '../../model/reported.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { formatKey, KeyedQueue, splitKey } from '../queue/queue.ts'
 import { type Dependency, onSources } from '../watch/dependencies.ts'
@@ -119,10 +119,7 @@ export const createSourcesReader = (world: World, onChange: (dependency: Depende
   },
 })
 
-type PodReport = Pick<
-  WorkloadObservation,
-  'clashes' | 'auditLog' | 'entries' | 'issuerKeys' | 'issuerNames' | 'definitions' | 'backends' | 'reported'
->
+type PodReport = ReportedProblems & Pick<WorkloadObservation, 'backends' | 'reported'>
 
 /** The reports of pods by the key of their workload. Pods that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>

@@ -1,7 +1,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { ApiError, type ApiServer, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { buildPath, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
@@ -132,13 +132,8 @@ export class OwnRights {
     }
   }
 
-  async #read(path: string): Promise<KubernetesObject | undefined> {
-    try {
-      return await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA_ONLY.object })
-    } catch (error) {
-      if (isNotFound(error) || (error instanceof ApiError && error.status === 403)) return undefined
-      throw error
-    }
+  #read(path: string): Promise<KubernetesObject | undefined> {
+    return ignoreStatus(this.#api.request<KubernetesObject>('GET', path, { accept: METADATA_ONLY.object }), 403, 404)
   }
 }
 

@@ -1,9 +1,8 @@
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, hasStatus, ignoreStatus, isNotFound, listServed } from '../../cluster/kubernetes/api-server.ts'
 import { buildPath, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
 const TRIES = 5
-const PAGE = 500
 
 interface HeldObject {
   readonly namespace?: string | undefined
@@ -32,7 +31,7 @@ export async function takeFinalizer(
       return
     } catch (error) {
       if (isNotFound(error)) return
-      if (!(error instanceof ApiError && error.status === 409) || attempt === TRIES) throw error
+      if (!hasStatus(error, 409) || attempt === TRIES) throw error
     }
   }
 }
@@ -58,7 +57,7 @@ export async function releaseAll(
   const released: Released[] = []
   for (const resource of resources) {
     for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
-      for (const object of await listAll(api, resource, scope)) {
+      for (const object of await listServed(api, resource, { namespace: scope })) {
         const { metadata } = object
         if (!metadata.finalizers?.includes(finalizer) || !isManaged(object)) continue
         await takeFinalizer(api, resource, metadata, finalizer)
@@ -91,7 +90,7 @@ export async function findHeld(
     finalizers?.includes(finalizer) && own.names.includes(name)
   for (const resource of resources) {
     for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
-      const listed = await ignoreForbidden(listAll(api, resource, scope))
+      const listed = await ignoreStatus(listServed(api, resource, { namespace: scope }), 403)
       const objects = listed ?? (await readEach(api, resource, scope ?? own.namespace, own.names))
       for (const { metadata } of objects.filter(isHeld)) {
         const { namespace, name } = metadata
@@ -114,38 +113,6 @@ async function readEach(
   names: readonly string[],
 ): Promise<readonly KubernetesObject[]> {
   const scope = resource.kind.startsWith('Cluster') ? undefined : namespace
-  const read = async (name: string) => {
-    try {
-      return await ignoreForbidden(api.get<KubernetesObject>(resource, scope, name))
-    } catch (error) {
-      if (isNotFound(error)) return undefined
-      throw error
-    }
-  }
+  const read = (name: string) => ignoreStatus(api.get<KubernetesObject>(resource, scope, name), 403, 404)
   return (await Promise.all(names.map(read))).filter((object) => object !== undefined)
-}
-
-/** Returns undefined if the API server forbids it. */
-async function ignoreForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 403) return undefined
-    throw error
-  }
-}
-
-async function listAll(api: ApiServer, resource: Resource, namespace: string | undefined): Promise<KubernetesObject[]> {
-  const found: KubernetesObject[] = []
-  let next: string | undefined
-  try {
-    do {
-      const page = await api.list<KubernetesObject>(resource, namespace, { query: { limit: PAGE, continue: next } })
-      found.push(...(page.items ?? []))
-      next = page.metadata.continue || undefined
-    } while (next !== undefined)
-  } catch (error) {
-    if (!isNotFound(error)) throw error
-  }
-  return found
 }

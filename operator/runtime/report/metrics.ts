@@ -1,11 +1,5 @@
 import { kinds } from '../../../crds/index.ts'
-import {
-  counter,
-  gauge,
-  type Labels,
-  type MetricDescription,
-  type Reading,
-} from '../../../dataplane/telemetry/metrics/family.ts'
+import { counter, gauge, type Labels, type Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
 import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
 import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
@@ -54,18 +48,8 @@ const lastSeen = gauge(
   'Time of the last message from the API server (Unix time).',
 )
 // The names that Prometheus client libraries use for these two, for dashboards of Go programs.
-const cpu: MetricDescription = {
-  name: 'process.cpu',
-  unit: 's',
-  description: 'User and system CPU time spent, in seconds.',
-  type: 'counter',
-}
-const memory: MetricDescription = {
-  name: 'process.resident_memory',
-  unit: 'By',
-  description: 'Resident memory, in bytes.',
-  type: 'gauge',
-}
+const cpu = counter('process.cpu', 's', 'User and system CPU time spent, in seconds.')
+const memory = gauge('process.resident_memory', 'By', 'Resident memory, in bytes.')
 
 const changed = gauge(
   'portico.operator.config.changed.timestamp',

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { ApiError, type ApiServer, hasStatus, ignoreStatus, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
 import { lacksStatus, type Plan, type PlannedEvent, startConditions } from '../../reconcile/outcome/plan.ts'
@@ -164,14 +164,9 @@ export class StatusWriter {
 
   /** Tells whether a write failed because another object has the name now. */
   async #isAnother(error: unknown, resource: Resource, { metadata }: KubernetesObject): Promise<boolean> {
-    if (!(error instanceof ApiError) || error.status !== 422) return false
-    try {
-      const there = await this.#options.api.get(resource, metadata.namespace, metadata.name)
-      return there.metadata.uid !== metadata.uid
-    } catch (reading) {
-      if (isNotFound(reading)) return true
-      throw reading
-    }
+    if (!hasStatus(error, 422)) return false
+    const there = await ignoreStatus(this.#options.api.get(resource, metadata.namespace, metadata.name), 404)
+    return there === undefined || there.metadata.uid !== metadata.uid
   }
 }
 

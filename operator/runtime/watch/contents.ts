@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { type ApiServer, hasStatus, ignoreStatus } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { SecretPresence, World } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
@@ -81,16 +81,12 @@ class ReferencedContent<T> {
   async refresh(namespace: string, name: string): Promise<void> {
     const key = `${namespace}/${name}`
     const version = this.#versions.get(key)
-    try {
-      const object = await this.#options.api.get<ContentObject>(this.#options.resource, namespace, name)
-      const projected = await this.#options.project(object)
-      // An object that the watch doesn't show may be gone by now without an event. It counts once the watch shows it.
-      if (this.#versions.has(key)) this.#options.into.set(key, projected)
-      else this.#options.into.delete(key)
-    } catch (error) {
-      if (!isNotFound(error)) throw error
-      this.#options.into.delete(key)
-    }
+    const { api, resource, project, into } = this.#options
+    const object = await ignoreStatus(api.get<ContentObject>(resource, namespace, name), 404)
+    const projected = object && (await project(object))
+    // An object that the watch doesn't show may be gone by now without an event. It counts once the watch shows it.
+    if (projected !== undefined && this.#versions.has(key)) into.set(key, projected)
+    else into.delete(key)
     if (version === undefined) this.#read.delete(key)
     else this.#read.set(key, version)
   }
@@ -204,9 +200,6 @@ export function createRevisionKeyReader(options: KeyOptions): ReadRevisionKey {
   }
 }
 
-const has = (error: unknown, ...statuses: readonly number[]): boolean =>
-  error instanceof ApiError && statuses.includes(error.status)
-
 async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Promise<Buffer | undefined> {
   try {
     for (let tries = 0; tries < TRIES; tries++) {
@@ -221,7 +214,7 @@ async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Pr
     }
     throw new Error(`Secret ${namespace}/${name} is changed repeatedly`)
   } catch (error) {
-    if (!has(error, 403, 404)) throw error
+    if (!hasStatus(error, 403, 404)) throw error
     log.warn(
       { secret: `${namespace}/${name}`, error: String(error) },
       'the Secret with the operator’s key is missing: pods are rolled at every change of a Secret that they use',
@@ -232,9 +225,5 @@ async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Pr
 
 async function fill(api: ApiServer, { namespace, name, resourceVersion }: KubernetesObject['metadata']): Promise<void> {
   const data = { key: randomBytes(BYTES).toString('base64') }
-  try {
-    await api.mergePatch(SECRETS, namespace ?? '', name, { metadata: { resourceVersion }, data })
-  } catch (error) {
-    if (!has(error, 409)) throw error
-  }
+  await ignoreStatus(api.mergePatch(SECRETS, namespace ?? '', name, { metadata: { resourceVersion }, data }), 409)
 }

@@ -3,12 +3,7 @@ import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions, Semaphore } from './reflector.ts'
 
-export interface WatchSettings {
-  readonly pageSize?: number
-  readonly watchSeconds?: number
-  readonly idleLimit?: number
-  readonly relistAfter?: number
-}
+export type WatchSettings = Pick<ReflectorOptions, 'pageSize' | 'watchSeconds' | 'idleLimit' | 'relistAfter'>
 
 interface WatchesOptions {
   readonly api: ApiServer
