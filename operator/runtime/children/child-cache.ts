@@ -1,3 +1,4 @@
+import type { V1Container, V1PodTemplateSpec } from '@kubernetes/client-node'
 import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { formatKey } from '../queue/queue.ts'
@@ -176,21 +177,14 @@ export function dropContents(live: KubernetesObject): void {
 function trimSpec(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const kept: Record<string, unknown> = {}
   for (const field of KEPT_OF_SPEC) if (spec[field] !== undefined) kept[field] = spec[field]
-  if (spec['template'] !== undefined) kept['template'] = trimTemplate(spec['template'] as PodTemplate)
+  if (spec['template'] !== undefined) kept['template'] = trimTemplate(spec['template'] as V1PodTemplateSpec)
   return kept
 }
 
-type Container = Readonly<Record<'name' | 'image', string>>
-
-interface PodTemplate {
-  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
-  readonly spec: { readonly containers: readonly Container[]; readonly initContainers?: readonly Container[] }
-}
-
 /** Returns what tells why another pod template replaces this one. */
-function trimTemplate({ metadata, spec }: PodTemplate): PodTemplate {
-  const readImages = (containers: readonly Container[]) => containers.map(({ name, image }) => ({ name, image }))
-  const { containers, initContainers } = spec
+function trimTemplate({ metadata, spec }: V1PodTemplateSpec): V1PodTemplateSpec {
+  const readImages = (containers: readonly V1Container[]) => containers.map(({ name, image }) => ({ name, image }))
+  const { containers = [], initContainers } = spec ?? {}
   return {
     ...(metadata?.annotations ? { metadata: { annotations: metadata.annotations } } : {}),
     spec: {

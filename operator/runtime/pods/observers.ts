@@ -3,9 +3,11 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
 import type { RouteObservation } from '../../model/view.ts'
+import type { Condition } from '../../reconcile/outcome/plan.ts'
 import { formatConfigMapName } from '../../render/object/object.ts'
 import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
+import type { WorkloadName } from '../children/ownership.ts'
 import { formatKey } from '../queue/queue.ts'
 import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
@@ -42,22 +44,22 @@ export class Observers {
   readonly children: ChildCache
   readonly pods: PodCache
   readonly delivery: ConfigDelivery
-  readonly #workloads: WorkloadObserver
+  readonly #options: ObserversOptions
+  readonly #reports: PodReports = new Map()
   readonly #answers: PodAnswers
   readonly #events: PodEvents
   readonly #statuses: StatusObserver
 
-  constructor({ api, world, group, readStatus, leading, isManaged, log, onChild, onChange }: ObserversOptions) {
+  constructor(options: ObserversOptions) {
+    const { api, world, group, leading, isManaged, log, onChild, onChange } = options
+    this.#options = options
+    const observe = (kind: string, namespace: string, name: string) => this.observe(kind, namespace, name)
+    const onWorkloadChange = ({ kind, namespace, name }: WorkloadName) => observe(kind, namespace, name)
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
-    const reports: PodReports = new Map()
-    const answers = new PodAnswers({
-      readStatus,
-      onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
-      log,
-    })
-    const readCounted: ReadPodStatus = (pod) => answers.read(pod)
-    const events = new PodEvents({
+    this.#answers = new PodAnswers({ readStatus: options.readStatus, onChange: onWorkloadChange, log })
+    const readStatus: ReadPodStatus = (pod) => this.#answers.read(pod)
+    this.#events = new PodEvents({
       api,
       observed({ kind, namespace, name }) {
         const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
@@ -65,24 +67,19 @@ export class Observers {
         return live && { live, pods: pods.of(kind, namespace, name) }
       },
       leading,
-      onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
+      onChange: onWorkloadChange,
       log,
     })
-    const workloads = new WorkloadObserver({ world, reports, answers, events, children, pods, onChange })
-    const observe = (kind: string, namespace: string, name: string) => workloads.observe(kind, namespace, name)
-    const createReader = (kind: string) => reportReader(kind, reports, observe)
-    this.#answers = answers
-    this.#workloads = workloads
-    this.#events = events
+    const createReader = (kind: string) => reportReader(kind, this.#reports, observe)
     this.#statuses = new StatusObserver({
       world,
       pods,
-      readStatus: readCounted,
+      readStatus,
       leading,
       isManaged,
       readers: {
         MCPRegistry: combineReaders(createSourcesReader(world, onChange), createReader('MCPRegistry')),
-        VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
+        VirtualMCPServer: reportReader('VirtualMCPServer', this.#reports, observe, gatewayReportIn),
         MCPServer: seldom(createReader('MCPServer'), hasMuchToReport),
         MCPRemoteProxy: seldom(createReader('MCPRemoteProxy'), hasMuchToReport),
       },
@@ -90,7 +87,7 @@ export class Observers {
     this.delivery = new ConfigDelivery({
       api,
       group,
-      readStatus: readCounted,
+      readStatus,
       wanted(kind, namespace, name): WantedConfig | undefined {
         const configMap = children.get(
           'ConfigMap',
@@ -112,8 +109,30 @@ export class Observers {
     this.pods = pods
   }
 
+  /** Observes one workload. Calls `onChange` if the observation has changed. */
   observe(kind: string, namespace: string, name: string): void {
-    this.#workloads.observe(kind, namespace, name)
+    const { world, onChange } = this.#options
+    const key = formatKey(kind, namespace, name)
+    const before = world.observations.get(key)
+    const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
+    const owned = this.children.ownedBy(uid)
+    const live = findPodController(owned)
+    const route = owned.find((child) => child.kind === 'HTTPRoute')
+    if (!live) {
+      if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
+      return
+    }
+    const made = this.pods.of(kind, namespace, name)
+    const unanswered = this.#answers.unreachableReason({ kind, namespace, name })
+    const seen = {
+      ...observeWorkload(live, made, this.#events.findTrouble(live, made)),
+      ...this.#reports.get(key),
+      ...(unanswered === undefined ? {} : { unanswered }),
+      ...(route ? { route: observeRoute(route) } : {}),
+    }
+    if (before && JSON.stringify(before) === JSON.stringify(seen)) return
+    world.observations.set(key, seen)
+    onChange(onWorkload(kind, namespace, name))
   }
 
   start(): void {
@@ -136,33 +155,10 @@ export class Observers {
   }
 }
 
-interface WorkloadObserverOptions {
-  readonly world: World
-  readonly children: ChildCache
-  readonly pods: PodCache
-  readonly reports: PodReports
-  /** Knows which pods can't be asked. */
-  readonly answers: PodAnswers
-  /** Knows what only Events say against pods. */
-  readonly events: PodEvents
-  readonly onChange: (dependency: Dependency) => void
-}
-
-interface RouteCondition {
-  readonly type: string
-  readonly status: string
-  readonly reason?: string
-  readonly message?: string
-  readonly observedGeneration?: number
-}
-
+/** What a Gateway reports of a route. */
 interface ParentStatus {
   readonly parentRef: { readonly name: string; readonly namespace?: string }
-  readonly conditions?: readonly RouteCondition[]
-}
-
-interface RouteStatus {
-  readonly parents?: readonly ParentStatus[]
+  readonly conditions?: readonly (Pick<Condition, 'type' | 'status'> & Partial<Condition>)[]
 }
 
 /** The conditions by which a Gateway reports that it doesn't serve a route (Gateway API, RouteConditionType). */
@@ -174,46 +170,14 @@ const MESSAGE_LIMIT = 300
 const findPodController = (owned: readonly KubernetesObject[]): KubernetesObject | undefined =>
   owned.find(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet')
 
-class WorkloadObserver {
-  readonly #options: WorkloadObserverOptions
-
-  constructor(options: WorkloadObserverOptions) {
-    this.#options = options
-  }
-
-  /** Observes one workload. Calls `onChange` if the observation has changed. */
-  observe(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, reports, answers, events, onChange } = this.#options
-    const key = formatKey(kind, namespace, name)
-    const before = world.observations.get(key)
-    const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
-    const owned = children.ownedBy(uid)
-    const live = findPodController(owned)
-    const route = owned.find((child) => child.kind === 'HTTPRoute')
-    if (!live) {
-      if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
-      return
-    }
-    const made = pods.of(kind, namespace, name)
-    const unanswered = answers.unreachableReason({ kind, namespace, name })
-    const seen = {
-      ...observeWorkload(live, made, events.findTrouble(live, made)),
-      ...reports.get(key),
-      ...(unanswered === undefined ? {} : { unanswered }),
-      ...(route ? { route: observeRoute(route) } : {}),
-    }
-    if (before && JSON.stringify(before) === JSON.stringify(seen)) return
-    world.observations.set(key, seen)
-    onChange(onWorkload(kind, namespace, name))
-  }
-}
-
 const formatTitle = ({ parentRef: { namespace, name } }: ParentStatus) =>
   `Gateway ${JSON.stringify(namespace === undefined ? name : `${namespace}/${name}`)}`
 
 /** Returns what Gateways report of an HTTPRoute, as of its latest generation. */
 export function observeRoute(live: KubernetesObject): RouteObservation {
-  const { parents = [] } = (isObject(live['status']) ? live['status'] : {}) as RouteStatus
+  const { parents = [] } = (isObject(live['status']) ? live['status'] : {}) as {
+    readonly parents?: readonly ParentStatus[]
+  }
   const { parentRefs } = live['spec'] as { readonly parentRefs: readonly unknown[] }
   const { generation = 1 } = live.metadata
   const current = parents.map((parent) => ({

@@ -1,14 +1,10 @@
+import type { V1Container, V1PodSpec } from '@kubernetes/client-node'
 import type { Steps } from '../../../crds/settings/stepwise.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { findWorkload, type WorkloadName } from '../children/ownership.ts'
 import { formatKey } from '../queue/queue.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import type { Pod, PodStatus } from './observation.ts'
-
-interface Container {
-  readonly name: string
-  readonly ports?: readonly unknown[]
-}
 
 const formatWorkloadKey = ({ kind, namespace, name }: WorkloadName) => formatKey(kind, namespace, name)
 
@@ -69,13 +65,13 @@ export class PodCache {
   }
 }
 
-const readPorts = (containers: readonly Container[] = []) =>
+const readPorts = (containers: readonly V1Container[] = []) =>
   containers.flatMap(({ name, ports }) => (ports ? [{ name, ports }] : []))
 
 /** Reduces a pod to what is kept: its owner, its status and its ports. */
 export function trimPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
   const { managedFields: _, ...kept } = metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
-  const { containers, initContainers } = (pod['spec'] ?? {}) as Record<'containers' | 'initContainers', Container[]>
+  const { containers, initContainers } = (pod['spec'] ?? {}) as Partial<V1PodSpec>
   const { phase, reason, message, podIP, conditions, initContainerStatuses, containerStatuses } = (pod['status'] ??
     {}) as PodStatus
   return {

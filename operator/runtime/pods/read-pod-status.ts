@@ -1,3 +1,4 @@
+import type { V1PodSpec } from '@kubernetes/client-node'
 import type { Logger } from 'pino'
 import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
@@ -23,19 +24,12 @@ function checkAnswer(answer: unknown): ReportedStatus {
   throw new Error('the answer of /status is not that of a data plane')
 }
 
-interface PortHolder {
-  readonly name: string
-  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
-}
-
 /** Returns the number of a port of our data plane's container. Ports of this name in other containers are not ours. */
 export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number | undefined {
   const workload = findWorkload(pod.metadata)
   if (!workload) return undefined
   const own = dataPlaneContainerName(workload.kind)
-  const { containers = [], initContainers = [] } = (pod['spec'] ?? {}) as Partial<
-    Record<'containers' | 'initContainers', readonly PortHolder[]>
-  >
+  const { containers = [], initContainers = [] } = (pod['spec'] ?? {}) as Partial<V1PodSpec>
   const holder = [...initContainers, ...containers].find((container) => container.name === own)
   return holder?.ports?.find((port) => port.name === name)?.containerPort
 }

@@ -1,6 +1,6 @@
+import type { V1PodTemplateSpec } from '@kubernetes/client-node'
 import { kinds } from '../../../crds/index.ts'
-import type { Reading } from '../../../dataplane/telemetry/metrics/family.ts'
-import { counter } from '../../../dataplane/telemetry/metrics/family.ts'
+import { counter, type Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
@@ -28,23 +28,18 @@ const rolloutsMetric = counter(
   'Changes of pod templates, each of which replaces the pods of a workload, by cause.',
 )
 
-interface Template {
-  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
-  readonly spec?: Readonly<Record<'initContainers' | 'containers', readonly Container[] | undefined>>
-}
-interface Container {
-  readonly name: string
-  readonly image?: string
-}
-
-const readTemplate = ({ spec }: KubernetesObject) => (spec as { readonly template?: Template } | undefined)?.template
-const listContainers = (template: Template | undefined) => [
+const readTemplate = ({ spec }: KubernetesObject) =>
+  (spec as { readonly template?: V1PodTemplateSpec } | undefined)?.template
+const listContainers = (template: V1PodTemplateSpec | undefined) => [
   ...(template?.spec?.initContainers ?? []),
   ...(template?.spec?.containers ?? []),
 ]
 
 /** Returns the images that replace others, by the names of their containers. */
-function listNewImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
+function listNewImages(
+  after: V1PodTemplateSpec | undefined,
+  before: V1PodTemplateSpec | undefined,
+): readonly (string | undefined)[] {
   const stood = new Map(listContainers(before).map(({ name, image }) => [name, image]))
   return listContainers(after).flatMap(({ name, image }) =>
     stood.has(name) && stood.get(name) !== image ? [image] : [],
@@ -92,7 +87,7 @@ export class Rollouts {
   }
 
   /** Tells whether an annotation of ours differs between two templates. */
-  #differs(name: string, after: Template | undefined, before: Template | undefined): boolean {
+  #differs(name: string, after: V1PodTemplateSpec | undefined, before: V1PodTemplateSpec | undefined): boolean {
     const key = `${this.#options.group}/${name}`
     return after?.metadata?.annotations?.[key] !== before?.metadata?.annotations?.[key]
   }

@@ -1,56 +1,14 @@
+import type {
+  V1Container as Container,
+  V1EnvFromSource,
+  V1EnvVar,
+  V1PodSpec,
+  V1Volume as Volume,
+} from '@kubernetes/client-node'
 import type { CoreObject } from '../../cluster/files/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
-/** The parts of a pod template that standalone uses. */
-interface PodSpec {
-  readonly containers: readonly Container[]
-  readonly initContainers?: readonly Container[]
-  readonly volumes?: readonly Volume[]
-}
-
-export interface Container {
-  readonly name: string
-  readonly image?: string
-  readonly args?: readonly string[]
-  readonly stdin?: boolean
-  readonly env?: readonly EnvVar[]
-  readonly envFrom?: readonly EnvSource[]
-  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string; readonly subPath?: string }[]
-}
-
-interface KeyRef {
-  readonly name: string
-  readonly key: string
-  readonly optional?: boolean
-}
-
-interface EnvVar {
-  readonly name: string
-  readonly value?: string
-  readonly valueFrom?: {
-    readonly secretKeyRef?: KeyRef
-    readonly configMapKeyRef?: KeyRef
-    readonly fieldRef?: { readonly fieldPath: string }
-  }
-}
-
-interface EnvSource {
-  readonly prefix?: string
-  readonly secretRef?: { readonly name: string; readonly optional?: boolean }
-  readonly configMapRef?: { readonly name: string; readonly optional?: boolean }
-}
-
-export interface Volume {
-  readonly name: string
-  readonly configMap?: VolumeSource & { readonly name: string }
-  readonly secret?: VolumeSource & { readonly secretName: string }
-  readonly emptyDir?: object
-}
-
-interface VolumeSource {
-  readonly items?: readonly { readonly key: string; readonly path: string }[]
-  readonly optional?: boolean
-}
+export type { Container, Volume }
 
 const podKinds = new Set(['Deployment', 'StatefulSet'])
 
@@ -65,9 +23,9 @@ export interface Sources {
 type Values = ReadonlyMap<string, Buffer>
 
 /** Returns the pod template among a workload's children, if there is one with at least one replica. */
-export function findPod(children: readonly KubernetesObject[]): PodSpec | undefined {
+export function findPod(children: readonly KubernetesObject[]): V1PodSpec | undefined {
   const owner = children.find(({ kind }) => podKinds.has(kind))
-  const spec = owner?.['spec'] as { replicas?: number; template?: { spec?: PodSpec } } | undefined
+  const spec = owner?.['spec'] as { replicas?: number; template?: { spec?: V1PodSpec } } | undefined
   return spec?.replicas === 0 ? undefined : spec?.template?.spec
 }
 
@@ -76,7 +34,7 @@ export const listServices = (children: readonly KubernetesObject[]): readonly st
   children.filter(({ kind }) => kind === 'Service').map(({ metadata }) => metadata.name)
 
 /** Separates our own data plane, whose arguments start with `serve`, from the user's containers. */
-export function splitContainers(pod: PodSpec) {
+export function splitContainers(pod: V1PodSpec) {
   const all = [...(pod.initContainers ?? []), ...pod.containers]
   return {
     plane: all.find(({ args }) => args?.[0] === 'serve'),
@@ -113,7 +71,7 @@ export class PodProblem extends Error {
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_.-]*$/
 
-function resolveVariable(variable: EnvVar, sources: Sources): string | undefined {
+function resolveVariable(variable: V1EnvVar, sources: Sources): string | undefined {
   const { secretKeyRef, configMapKeyRef, fieldRef } = variable.valueFrom ?? {}
   if (fieldRef) {
     const fields: Record<string, string> = {
@@ -129,20 +87,22 @@ function resolveVariable(variable: EnvVar, sources: Sources): string | undefined
   const reference = secretKeyRef ?? configMapKeyRef
   if (!reference) return variable.value ?? ''
   const kind = secretKeyRef ? 'Secret' : 'ConfigMap'
-  const values = secretKeyRef ? sources.secret(reference.name) : sources.configMap(reference.name)
+  const { name = '' } = reference
+  const values = secretKeyRef ? sources.secret(name) : sources.configMap(name)
   const value = values?.get(reference.key)
   if (value === undefined && !reference.optional) {
-    throw new PodProblem(`${variable.name}: there is no key ${reference.key} in ${kind} ${reference.name}`)
+    throw new PodProblem(`${variable.name}: there is no key ${reference.key} in ${kind} ${name}`)
   }
   return value?.toString()
 }
 
-function* listSourceVariables({ prefix = '', secretRef, configMapRef }: EnvSource, sources: Sources) {
+function* listSourceVariables({ prefix = '', secretRef, configMapRef }: V1EnvFromSource, sources: Sources) {
   const reference = secretRef ?? configMapRef
   if (!reference) return
-  const values = secretRef ? sources.secret(reference.name) : sources.configMap(reference.name)
+  const { name = '' } = reference
+  const values = secretRef ? sources.secret(name) : sources.configMap(name)
   if (!values && !reference.optional) {
-    throw new PodProblem(`there is no ${secretRef ? 'Secret' : 'ConfigMap'} ${reference.name}`)
+    throw new PodProblem(`there is no ${secretRef ? 'Secret' : 'ConfigMap'} ${name}`)
   }
   for (const [key, value] of values ?? []) {
     if (variableName.test(prefix + key)) yield [prefix + key, value.toString()] as const
