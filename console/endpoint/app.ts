@@ -10,7 +10,7 @@ import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
 import { type Child, h, toTrees, visible } from '../pages/element.ts'
 import { type Frame, pageText, pageTitle } from '../pages/frame.ts'
-import { note } from '../pages/parts.ts'
+import { labelled, note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
 import { NO_SESSION } from '../session/local.ts'
@@ -278,7 +278,7 @@ const namespaceForm = (): Child => [
   h(
     'form',
     { action: '/namespaces', method: 'get', class: 'filter' },
-    h('label', {}, h('span', {}, 'Namespaces'), h('input', { name: 'names', required: true, maxlength: 2_000 })),
+    labelled('Namespaces', h('input', { name: 'names', required: true, maxlength: 2_000 })),
     h('button', {}, 'Show'),
   ),
 ]

@@ -1,7 +1,7 @@
 import type { AccessFacts, Step } from '../facts/access.ts'
 import type { AuditedCall } from '../facts/calls.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, moment, note, stateTag, table } from './parts.ts'
+import { empty, labelled, moment, note, preformatted, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 const NAMES: Readonly<Record<Step['step'], string>> = {
@@ -34,10 +34,8 @@ function form(facts: AccessFacts, token: string): Element {
     'form',
     { class: 'fields', action: `${href}/access`, method: 'post', 'data-keep': true },
     h('input', { type: 'hidden', name: 'form', value: token }),
-    h(
-      'label',
-      {},
-      h('span', {}, 'Tool'),
+    labelled(
+      'Tool',
       h('input', {
         name: 'tool',
         required: true,
@@ -52,16 +50,12 @@ function form(facts: AccessFacts, token: string): Element {
       { id: 'tools' },
       tools.map((name) => h('option', { value: name })),
     ),
-    h(
-      'label',
-      {},
-      h('span', {}, 'Claims of the caller as JSON, such as {"sub": "ada"}; empty: anonymous'),
+    labelled(
+      'Claims of the caller as JSON, such as {"sub": "ada"}; empty: anonymous',
       h('textarea', { name: 'claims', class: 'low', spellcheck: 'false' }, question.claims),
     ),
-    h(
-      'label',
-      {},
-      h('span', {}, 'Arguments as JSON, where policies look at them'),
+    labelled(
+      'Arguments as JSON, where policies look at them',
       h('textarea', { name: 'arguments', class: 'low', spellcheck: 'false' }, question.arguments),
     ),
     h('div', {}, h('button', {}, 'Explain')),
@@ -98,29 +92,20 @@ function outcome({ verdict, steps, explanation, filledFrom }: AccessFacts, now: 
   ]
 }
 
+type Policy = Readonly<Record<string, unknown>>
+
 function policies(explanation: unknown): Child {
   const { policies: found, errors } = (explanation ?? {}) as { policies?: unknown; errors?: unknown }
-  const rows = [found, errors].flatMap((list) => (Array.isArray(list) ? list : [])) as Readonly<
-    Record<string, unknown>
-  >[]
+  const rows = [found, errors].flatMap((list): Policy[] => (Array.isArray(list) ? list : []))
   if (rows.length === 0) return null
-  return table(
+  return table<Policy>(
     [
-      {
-        title: 'Policy',
-        cell: (row: Readonly<Record<string, unknown>>) => [
-          String(row['policy']),
-          row['id'] === undefined ? '' : ` (${String(row['id'])})`,
-        ],
-      },
-      { title: 'Effect', cell: (row: Readonly<Record<string, unknown>>) => String(row['effect'] ?? 'error') },
-      {
-        title: 'Text',
-        cell: (row: Readonly<Record<string, unknown>>) => h('code', {}, String(row['text'] ?? row['message'])),
-      },
+      { title: 'Policy', cell: ({ policy, id }) => [String(policy), id === undefined ? '' : ` (${String(id)})`] },
+      { title: 'Effect', cell: ({ effect }) => String(effect ?? 'error') },
+      { title: 'Text', cell: ({ text, message }) => h('code', {}, String(text ?? message)) },
     ],
     rows,
-    { caption: 'The policies that decided', key: (row) => `${String(row['policy'])} ${String(row['id'])}` },
+    { caption: 'The policies that decided', key: ({ policy, id }) => `${String(policy)} ${String(id)}` },
   )
 }
 
@@ -155,7 +140,7 @@ export function accessPage(facts: AccessFacts, token: string, now: number): Chil
       ? note(
           'warn',
           h('p', {}, 'You may not ask its pods. The missing right:'),
-          h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, facts.right),
+          preformatted('The missing right', facts.right),
         )
       : form(facts, token),
     facts.error !== null && note('bad', h('p', { role: 'alert' }, facts.error)),

@@ -2,7 +2,7 @@ import type { CatalogEntry, CatalogFacts } from '../facts/catalog.ts'
 import { buildSetups, fitClientName } from '../facts/connect.ts'
 import { setupCards } from './connect.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyBlock, empty, facts as list, note, stateTag } from './parts.ts'
+import { copyBlock, empty, filter, labelled, facts as list, note, pager, stateTag } from './parts.ts'
 import { tokenForm } from './tools.ts'
 
 const card = ({ name, title, description, version, href }: CatalogEntry): Element =>
@@ -34,16 +34,10 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
             h('li', {}, h('a', { href, 'aria-current': name === facts.label ? 'page' : undefined }, name)),
           ),
         ),
-        h(
-          'form',
-          {
-            class: 'filter',
-            method: 'get',
-            action: `/catalog/${encodeURIComponent(facts.registry ?? '')}`,
-            'data-keep': true,
-          },
+        filter(
+          `/catalog/${encodeURIComponent(facts.registry ?? '')}`,
           ofField(facts),
-          h('label', {}, h('span', {}, 'Search'), h('input', { type: 'search', name: 'search', value: facts.search })),
+          labelled('Search', h('input', { type: 'search', name: 'search', value: facts.search })),
           h('button', {}, 'Search'),
         ),
       ],
@@ -68,24 +62,17 @@ export const catalogPage = (facts: CatalogFacts, token: string): Child => [
       h('p', {}, 'If you expected one, ask below why it is not shown.'),
     ),
   facts.entries.length > 0 && [h('h2', {}, 'Servers'), h('ul', { class: 'cards' }, facts.entries.map(card))],
-  facts.next !== null &&
-    h('div', { class: 'pages' }, h('a', { class: 'button quiet', rel: 'next', href: facts.next }, 'Next')),
+  facts.next !== null && pager(null, facts.next),
   facts.registry !== null && facts.missing === null && whyView(facts),
 ]
 
 /** Renders the question why an entry is or is not shown to the viewer, and its answer. */
 const whyView = ({ registry, why, of }: CatalogFacts): Child => [
   h('h2', {}, 'Is a server missing?'),
-  h(
-    'form',
-    { class: 'filter', method: 'get', action: `/catalog/${encodeURIComponent(registry ?? '')}`, 'data-keep': true },
+  filter(
+    `/catalog/${encodeURIComponent(registry ?? '')}`,
     ofField({ of }),
-    h(
-      'label',
-      {},
-      h('span', {}, 'Name of the server'),
-      h('input', { name: 'why', required: true, maxlength: 300, value: why?.name ?? '' }),
-    ),
+    labelled('Name of the server', h('input', { name: 'why', required: true, maxlength: 300, value: why?.name ?? '' })),
     h('button', { class: 'quiet' }, 'Why?'),
   ),
   why !== null && why.error !== null && note('warn', h('p', {}, `The registry does not explain it: ${why.error}`)),

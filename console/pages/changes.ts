@@ -1,7 +1,7 @@
 import type { DefinitionFacts } from '../facts/changes.ts'
 import type { Headed } from '../facts/workload.ts'
 import { type Child, h } from './element.ts'
-import { copyBlock, empty, facts as list, note, stateTag } from './parts.ts'
+import { copyBlock, empty, facts as list, note, preformatted, stateTag } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** Renders the definitions of a workload's servers that differ from the approved ones. */
@@ -29,8 +29,7 @@ export const definitionsView = ({ approved, unchecked, changed, missing, silence
         ['Reason', reason],
         ['Served digest', digest === null ? null : h('code', {}, digest)],
       ]),
-      text !== null &&
-        h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': `Definition of ${name}` }, text),
+      text !== null && preformatted(`Definition of ${name}`, text, 'auto'),
     ),
   ),
 ]

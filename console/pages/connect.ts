@@ -1,6 +1,6 @@
 import type { ClientSetup, ConnectFacts, LoginFacts } from '../facts/connect.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyable, copyBlock, empty, facts as list, note, stateTag } from './parts.ts'
+import { copyable, copyBlock, empty, filter, labelled, facts as list, note, stateTag } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 const setup = ({ client, hint, text, link }: ClientSetup): Element =>
@@ -90,15 +90,9 @@ export function connectPage(facts: ConnectFacts): Child {
           copyable(facts.url),
           facts.login !== null && login(facts.login),
           !facts.isRegistry &&
-            h(
-              'form',
-              { class: 'filter', method: 'get', action: `${facts.href}/connect`, 'data-keep': true },
-              h(
-                'label',
-                {},
-                h('span', {}, 'Name in the client'),
-                h('input', { name: 'name', value: facts.clientName, maxlength: 64 }),
-              ),
+            filter(
+              `${facts.href}/connect`,
+              labelled('Name in the client', h('input', { name: 'name', value: facts.clientName, maxlength: 64 })),
               h('button', { class: 'quiet' }, 'Use this name'),
             ),
           h('h2', {}, 'Clients'),

@@ -1,6 +1,6 @@
 import { type ReasonText, reasons } from '../facts/verdict.ts'
 import { type Child, h } from './element.ts'
-import { NOTHING, prose, table } from './parts.ts'
+import { facts as list, NOTHING, prose, table } from './parts.ts'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'search'],
@@ -34,27 +34,13 @@ const QUESTIONS: readonly (readonly [question: string, path: string, place: stri
   ['What does the catalog offer me?', '/catalog', 'Catalog'],
 ]
 
-const list = (rows: readonly (readonly [string, string])[]): Child =>
-  h(
-    'dl',
-    { class: 'facts' },
-    rows.flatMap(([name, text]) => [h('dt', {}, name), h('dd', {}, text)]),
-  )
-
 /** The help pages, by name; the empty name is the first one. */
 export const helpPages: Readonly<Record<string, { readonly title: string; readonly content: Child }>> = {
   '': {
     title: 'Help',
     content: [
       h('h1', {}, 'Help'),
-      h(
-        'dl',
-        { class: 'facts' },
-        QUESTIONS.flatMap(([question, path, place]) => [
-          h('dt', {}, h('a', { href: path }, place)),
-          h('dd', {}, question),
-        ]),
-      ),
+      list(QUESTIONS.map(([question, path, place]) => [h('a', { href: path }, place), question])),
       h('h2', {}, 'More'),
       h(
         'ul',

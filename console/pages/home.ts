@@ -1,10 +1,10 @@
 import type { HomeFacts } from '../facts/home.ts'
 import { describeKind } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
-import type { State } from '../facts/verdict.ts'
+import type { State, Trouble } from '../facts/verdict.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, copyable, empty, moment, note, prose, stateSign, stateTag, WORDS } from './parts.ts'
+import { brief, copyable, empty, incidents, moment, note, prose, stateSign, stateTag } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
@@ -45,6 +45,9 @@ export function impactText({ gateways, tools }: Subject): string {
 /** The most characters of a message. The page of the object shows all of it. */
 const LONGEST_MESSAGE = 400
 
+const says = ({ reason, message }: Pick<Trouble, 'reason' | 'message'>): Element =>
+  h('p', { class: 'says', dir: 'auto' }, h('b', {}, reason), ': ', brief(message, LONGEST_MESSAGE))
+
 function incident(subject: Subject, now: number): Element {
   const [first] = subject.troubles
   const impact = subject.state === 'ill' ? impactText(subject) : ''
@@ -63,11 +66,7 @@ function incident(subject: Subject, now: number): Element {
         first && first.since !== null ? [' · since ', moment(first.since, now)] : '',
       ),
     ),
-    subject.troubles
-      .slice(0, 3)
-      .map((one) =>
-        h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', brief(one.message, LONGEST_MESSAGE)),
-      ),
+    subject.troubles.slice(0, 3).map(says),
     impact !== '' && h('p', {}, '→ ', impact),
     first !== undefined && first.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(first.next)),
     h(
@@ -104,35 +103,23 @@ function renderServed(one: HomeFacts['served'][number]): Element {
   )
 }
 
+function fileProblem({ severity, object, reason, message, next, help }: HomeFacts['files'][number]): Element {
+  const state = severity === 'error' ? 'ill' : 'attention'
+  return h(
+    'li',
+    { class: `incident ${state}`, 'data-key': `${object} ${reason} ${message}` },
+    h('h3', {}, stateTag(state, severity === 'error' ? 'refused' : undefined), h('span', {}, object)),
+    says({ reason, message }),
+    next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(next)),
+    h('div', { class: 'acts' }, h('a', { href: help }, `Help: ${reason}`)),
+  )
+}
+
 /** Renders the problems of the manifest files. */
 const files = ({ files: found, filesMore }: HomeFacts): Child =>
   found.length > 0 && [
     h('h2', {}, 'Manifests to repair'),
-    h(
-      'ul',
-      { class: 'incidents' },
-      found.map((one) =>
-        h(
-          'li',
-          {
-            class: `incident ${one.severity === 'error' ? 'ill' : 'attention'}`,
-            'data-key': `${one.object} ${one.reason} ${one.message}`,
-          },
-          h(
-            'h3',
-            {},
-            stateTag(
-              one.severity === 'error' ? 'ill' : 'attention',
-              one.severity === 'error' ? 'refused' : WORDS.attention,
-            ),
-            h('span', {}, one.object),
-          ),
-          h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', brief(one.message, LONGEST_MESSAGE)),
-          one.next !== null && h('p', {}, h('b', {}, 'What to do: '), prose(one.next)),
-          h('div', { class: 'acts' }, h('a', { href: one.help }, `Help: ${one.reason}`)),
-        ),
-      ),
-    ),
+    incidents(found.map(fileProblem)),
     filesMore > 0 &&
       h('p', { class: 'soft' }, `and ${filesMore} more, which `, h('code', {}, 'portico check'), ' lists'),
   ]
@@ -169,14 +156,7 @@ export function homePage(facts: HomeFacts, { title: place, kind }: Pick<Places, 
     files(facts),
     subjects.length === 0
       ? calm(facts, all)
-      : [
-          h('h2', {}, 'What is wrong'),
-          h(
-            'ul',
-            { class: 'incidents' },
-            subjects.map((subject) => incident(subject, now)),
-          ),
-        ],
+      : [h('h2', {}, 'What is wrong'), incidents(subjects.map((subject) => incident(subject, now)))],
     more > 0 && h('p', {}, h('a', { href: '/workloads?kind=all&sort=state' }, `and ${more} more`)),
     facts.served.length > 0 && [
       h('h2', {}, 'What is served'),

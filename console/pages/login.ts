@@ -1,5 +1,5 @@
 import { type Child, h } from './element.ts'
-import { note } from './parts.ts'
+import { labelled, note, preformatted } from './parts.ts'
 
 /** Renders the page that takes a token for the cluster. */
 export const loginContent = (to: string, message?: string): Child => [
@@ -10,10 +10,8 @@ export const loginContent = (to: string, message?: string): Child => [
     'form',
     { class: 'fields', method: 'post', action: '/login' },
     h('input', { type: 'hidden', name: 'to', value: to }),
-    h(
-      'label',
-      {},
-      h('span', {}, 'Token that the API server accepts'),
+    labelled(
+      'Token that the API server accepts',
       h('input', {
         type: 'password',
         name: 'token',
@@ -26,11 +24,7 @@ export const loginContent = (to: string, message?: string): Child => [
     h('div', {}, h('button', {}, 'Log in')),
   ),
   h('p', { class: 'soft small' }, 'This command creates a token of a service account:'),
-  h(
-    'pre',
-    { tabindex: 0, role: 'group', 'aria-label': 'How to get a token' },
-    'kubectl create token NAME --namespace NAMESPACE',
-  ),
+  preformatted('How to get a token', 'kubectl create token NAME --namespace NAMESPACE'),
 ]
 
 /** Renders the page after a login, which continues by itself. */

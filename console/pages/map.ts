@@ -2,7 +2,7 @@ import { kinds } from '../../crds/index.ts'
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { describeKind } from '../facts/object-id.ts'
 import { type Child, type Element, each, h, repeated, visible } from './element.ts'
-import { empty, NOTHING, stateSign, stateTag, table } from './parts.ts'
+import { empty, filter, NOTHING, pager, select, stateSign, stateTag, table } from './parts.ts'
 
 /** The number of characters that fit into a box. */
 const FITTING = 18
@@ -137,13 +137,9 @@ export function mapDrawing(facts: MapFacts, { path, start: wanted }: MapList): C
 function listPages({ boxes, ns, outside }: MapFacts, { path, start }: MapList): Element {
   const buildHref = (cursor: number) =>
     `${path}?${new URLSearchParams({ ns, ...(outside && { outside: 'yes' }), cursor: String(cursor) })}`
-  const turn = (rel: string, cursor: number, text: string) =>
-    h('a', { class: 'button quiet', rel, href: buildHref(cursor) }, text)
-  return h(
-    'div',
-    { class: 'pages' },
-    start > 0 && turn('prev', Math.max(0, start - ROWS), 'Previous'),
-    start + ROWS < boxes.length && turn('next', start + ROWS, 'Next'),
+  return pager(
+    start > 0 ? buildHref(Math.max(0, start - ROWS)) : null,
+    start + ROWS < boxes.length ? buildHref(start + ROWS) : null,
   )
 }
 
@@ -156,20 +152,9 @@ export function mapPage(facts: MapFacts, list: MapList): Child {
       { class: 'lead of-map' },
       'Gateways are on the left, then groups, servers and settings. A dashed box is an object that is referenced but does not exist.',
     ),
-    h(
-      'form',
-      { class: 'filter', action: '/map', method: 'get', 'data-keep': true },
-      h(
-        'label',
-        {},
-        h('span', {}, 'Namespace'),
-        h(
-          'select',
-          { name: 'ns' },
-          h('option', { value: '' }, 'all'),
-          facts.namespaces.slice(0, 500).map((name) => h('option', { value: name, selected: name === facts.ns }, name)),
-        ),
-      ),
+    filter(
+      '/map',
+      select('ns', 'Namespace', [['', 'all'], ...facts.namespaces.slice(0, 500)], facts.ns),
       h(
         'label',
         { class: 'check' },

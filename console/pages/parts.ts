@@ -73,13 +73,16 @@ export const renderFolded = (text: string): Child =>
     ? text
     : [
         brief(text, UNFOLDED),
-        h(
-          'details',
-          {},
-          h('summary', {}, `All ${text.length.toLocaleString('en')} characters`),
-          h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': 'The whole text' }, text),
-        ),
+        details(`All ${text.length.toLocaleString('en')} characters`, 'The whole text', text, 'auto'),
       ]
+
+/** Renders a text with its line breaks, in a part that the keyboard can scroll. `label`: its name for screen readers. */
+export const preformatted = (label: string, text: string, dir?: 'auto'): Element =>
+  h('pre', { tabindex: 0, role: 'group', dir, 'aria-label': label }, text)
+
+/** Renders a summary that opens such a text. */
+export const details = (summary: string, ...shown: Parameters<typeof preformatted>): Element =>
+  h('details', {}, h('summary', {}, summary), preformatted(...shown))
 
 /** Renders a table whose first column is the row header. On a narrow screen each row is a card. */
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {
@@ -133,7 +136,7 @@ export const copyBlock = (text: string, label: string): Element =>
   h(
     'div',
     { class: 'copied' },
-    h('pre', { role: 'group', tabindex: 0, 'aria-label': label }, text),
+    preformatted(label, text),
     h('button', { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy: ${label}` }, 'Copy'),
   )
 
@@ -141,7 +144,7 @@ export const copyBlock = (text: string, label: string): Element =>
 export const prose = (text: string): Child =>
   text.split('`').map((part, index) => (index % 2 === 1 ? h('code', {}, part) : part))
 
-export const facts = (rows: readonly (readonly [string, Child])[]): Element =>
+export const facts = (rows: readonly (readonly [name: Child, value: Child])[]): Element =>
   h(
     'dl',
     { class: 'facts' },
@@ -152,6 +155,36 @@ export const facts = (rows: readonly (readonly [string, Child])[]): Element =>
 
 export const note = (look: '' | 'warn' | 'bad', ...children: readonly Child[]): Element =>
   h('div', { class: `note ${look}`.trim() }, ...children)
+
+/** Renders an input with its label. */
+export const labelled = (label: string, input: Element): Element => h('label', {}, h('span', {}, label), input)
+
+/** Renders options, each with a word for its value or the value itself. `chosen`: the value that is chosen already. */
+export const options = (list: readonly (string | readonly [value: string, word: string])[], chosen?: string): Child =>
+  list.map((one) => {
+    const [value, word] = typeof one === 'string' ? [one, one] : one
+    return h('option', { value, selected: value === chosen }, word)
+  })
+
+/** Renders a choice of a form with its label. */
+export const select = (name: string, label: string, ...choices: Parameters<typeof options>): Element =>
+  labelled(label, h('select', { name }, options(...choices)))
+
+/** Renders a form that leads to the page with other parameters. A refresh of the page leaves it alone. */
+export const filter = (action: string, ...inputs: readonly Child[]): Element =>
+  h('form', { class: 'filter', method: 'get', action, 'data-keep': true }, ...inputs)
+
+/** Renders the links to the pages of a list before and after the one that is shown. */
+export const pager = (previous: string | null, next: string | null): Element =>
+  h(
+    'div',
+    { class: 'pages' },
+    previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: previous }, 'Previous'),
+    next !== null && h('a', { class: 'button quiet', rel: 'next', href: next }, 'Next'),
+  )
+
+/** Renders problems below each other. */
+export const incidents = (items: readonly Element[]): Element => h('ul', { class: 'incidents' }, items)
 
 export const empty = (...children: readonly Child[]): Element => h('div', { class: 'empty' }, ...children)
 

@@ -2,7 +2,7 @@ import type { AuditedCall } from '../facts/calls.ts'
 import type { SourceFacts } from '../facts/source.ts'
 import type { Headed } from '../facts/workload.ts'
 import { type Child, h } from './element.ts'
-import { brief, copyBlock, empty, facts as list, moment, NOTHING, stateTag, table } from './parts.ts'
+import { brief, copyBlock, details, empty, facts as list, moment, NOTHING, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** Renders the manifest of an object. */
@@ -77,11 +77,5 @@ export const logPage = (facts: LogFacts, now: number): Child => [
       facts.calls,
       { caption: 'Newest first', key: ({ requestId, time }) => `${requestId} ${time}`, isRead: true },
     ),
-  facts.lines.length > 0 &&
-    h(
-      'details',
-      {},
-      h('summary', {}, 'The lines as JSON'),
-      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Audit log' }, facts.lines.join('\n')),
-    ),
+  facts.lines.length > 0 && details('The lines as JSON', 'Audit log', facts.lines.join('\n')),
 ]

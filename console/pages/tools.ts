@@ -1,7 +1,21 @@
 import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
 import { answerName, type Field, INPUT } from '../mcp/form-values.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, empty, facts as list, NOTHING, note, renderFolded, stateTag, table } from './parts.ts'
+import {
+  brief,
+  details,
+  empty,
+  labelled,
+  facts as list,
+  NOTHING,
+  note,
+  options,
+  preformatted,
+  renderFolded,
+  select,
+  stateTag,
+  table,
+} from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** The most characters of a title and of a hint. The schema contains all of them. */
@@ -58,10 +72,8 @@ export function tokenForm(
       h('button', { name: 'login', value: 'yes' }, 'Log in'),
     ),
     form(
-      h(
-        'label',
-        {},
-        h('span', {}, 'Access token'),
+      labelled(
+        'Access token',
         h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', maxlength: 16_384 }),
       ),
       h('button', { class: 'quiet' }, 'Use it'),
@@ -111,23 +123,10 @@ function input(field: Field, name: string, value: string): Element {
     'aria-required': field.isRequired ? 'true' : undefined,
     'aria-describedby': field.hint === '' ? undefined : `hint-${name}`,
   }
-  if (field.kind === 'boolean')
-    return h(
-      'select',
-      common,
-      [
-        ['', '–'],
-        ['true', 'true'],
-        ['false', 'false'],
-      ].map(([option, shown]) => h('option', { value: option as string, selected: option === value }, shown)),
-    )
-  if (field.kind === 'choice')
-    return h(
-      'select',
-      common,
-      h('option', { value: '' }, '–'),
-      field.choices.map((choice) => h('option', { value: choice, selected: choice === value }, choice)),
-    )
+  if (field.kind === 'boolean' || field.kind === 'choice') {
+    const choices = field.kind === 'boolean' ? ['true', 'false'] : field.choices
+    return h('select', common, options([['', '–'], ...choices], value))
+  }
   if (field.kind === 'json')
     return h(
       'textarea',
@@ -198,16 +197,7 @@ const questions = (result: ResultFacts): Element =>
       h('div', { dir: 'auto' }, renderFolded(question.message)),
       h('input', { type: 'hidden', name: 'ask', value: question.id }),
       question.fields.map((field) => fieldRow(field, answerName(index, field), '')),
-      h(
-        'label',
-        {},
-        h('span', {}, 'Answer'),
-        h(
-          'select',
-          { name: `do.${index}` },
-          ['accept', 'decline', 'cancel'].map((action) => h('option', { value: action }, action)),
-        ),
-      ),
+      select(`do.${index}`, 'Answer', ['accept', 'decline', 'cancel']),
     ]),
   )
 
@@ -224,19 +214,7 @@ const whyForm = ({ href, tool, why }: TryFacts, token: string): Child =>
   )
 
 function resultView(result: ResultFacts, facts: TryFacts, accessToken: string): Child {
-  const {
-    status,
-    durationMs,
-    bytes,
-    isError,
-    content,
-    structured,
-    error,
-    raw,
-    progress,
-    requestId,
-    questions: asked,
-  } = result
+  const { status, durationMs, isError, structured, error, progress, requestId, questions: asked } = result
   const title = asked.length > 0 ? 'It asks for input' : isError ? 'failed' : 'answered'
   return [
     h('h2', { id: 'result', tabindex: -1 }, 'Result'),
@@ -244,33 +222,25 @@ function resultView(result: ResultFacts, facts: TryFacts, accessToken: string): 
       'p',
       { role: 'status', class: 'top' },
       stateTag(asked.length > 0 ? 'attention' : isError ? 'ill' : 'well', title),
-      h('span', {}, `HTTP ${status} in ${durationMs} ms, ${bytes.toLocaleString('en')} bytes`),
+      h('span', {}, `HTTP ${status} in ${durationMs} ms, ${result.bytes.toLocaleString('en')} bytes`),
     ),
     list([
       ['Request', requestId === null ? null : h('code', {}, requestId)],
       ['Progress', progress.length === 0 ? null : progress.join('; ')],
     ]),
     error !== null && note('bad', h('div', { dir: 'auto' }, renderFolded(error)), whyForm(facts, accessToken)),
-    content.map(({ type, text, mimeType, bytes: size, shown }, index) => [
+    result.content.map(({ type, text, mimeType, bytes, shown }, index) => [
       h(
         'h3',
         {},
-        `${index + 1}. ${type}${mimeType === null ? '' : ` (${mimeType})`}, ${size.toLocaleString('en')} bytes`,
+        `${index + 1}. ${type}${mimeType === null ? '' : ` (${mimeType})`}, ${bytes.toLocaleString('en')} bytes`,
       ),
       shown !== null &&
         h('p', { class: 'soft small' }, `It is long; shown: the first ${shown.toLocaleString('en')} characters.`),
-      text !== '' && h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': `Part ${index + 1}` }, text),
+      text !== '' && preformatted(`Part ${index + 1}`, text, 'auto'),
     ]),
-    structured !== null && [
-      h('h3', {}, 'Structured'),
-      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Structured result' }, structured),
-    ],
-    h(
-      'details',
-      {},
-      h('summary', {}, 'Raw JSON-RPC'),
-      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Raw answer' }, raw),
-    ),
+    structured !== null && [h('h3', {}, 'Structured'), preformatted('Structured result', structured)],
+    details('Raw JSON-RPC', 'Raw answer', result.raw),
   ]
 }
 
@@ -293,11 +263,6 @@ export function tryPage(facts: TryFacts, tokens: Readonly<Record<'call' | 'token
     problem !== null && note('bad', h('p', { role: 'alert' }, problem)),
     callForm(facts, tokens.call),
     result !== null && resultView(result, facts, tokens.access),
-    h(
-      'details',
-      {},
-      h('summary', {}, 'Schema of the arguments'),
-      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Schema' }, schema),
-    ),
+    details('Schema of the arguments', 'Schema', schema),
   ]
 }

@@ -1,7 +1,7 @@
 import { describeKind } from '../facts/object-id.ts'
 import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyBlock, empty, NOTHING, note, table } from './parts.ts'
+import { copyBlock, empty, filter, labelled, NOTHING, note, select, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 const TITLES = { tool: 'Tool', backend: 'Backend', client: 'Client', person: 'Person' } as const
@@ -82,21 +82,11 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
 /** Renders the calls of one workload by tool, backend, client or person. */
 export const usagePage = (facts: UsageFacts): Child => [
   workloadHead(facts, 'usage'),
-  h(
-    'form',
-    { class: 'filter', method: 'get', action: `${facts.href}/usage`, 'data-keep': true },
-    h('label', {}, h('span', {}, 'From (UTC)'), h('input', { type: 'date', name: 'from', value: facts.from })),
-    h('label', {}, h('span', {}, 'To (UTC)'), h('input', { type: 'date', name: 'to', value: facts.to })),
-    h(
-      'label',
-      {},
-      h('span', {}, 'By'),
-      h(
-        'select',
-        { name: 'by' },
-        facts.choices.map((by) => h('option', { value: by, selected: by === facts.by }, by)),
-      ),
-    ),
+  filter(
+    `${facts.href}/usage`,
+    labelled('From (UTC)', h('input', { type: 'date', name: 'from', value: facts.from })),
+    labelled('To (UTC)', h('input', { type: 'date', name: 'to', value: facts.to })),
+    select('by', 'By', facts.choices, facts.by),
     h('button', {}, 'Show'),
   ),
   facts.missing !== null &&

@@ -7,10 +7,12 @@ import { impactText } from './home.ts'
 import {
   brief,
   copyable,
+  incidents,
   facts as list,
   moment,
   NOTHING,
   note,
+  preformatted,
   renderFolded,
   stateTag,
   table,
@@ -114,19 +116,16 @@ function sources(facts: WorkloadFacts, now: number): Child {
   if (facts.sources.length === 0) return null
   return [
     h('h2', {}, 'Sources'),
-    table(
+    table<WorkloadFacts['sources'][number]>(
       [
-        { title: 'Source', cell: (source: WorkloadFacts['sources'][number]) => source['name'] },
-        { title: 'State', cell: (source: WorkloadFacts['sources'][number]) => source['state'] },
-        { title: 'Servers', isNumber: true, cell: (source: WorkloadFacts['sources'][number]) => source['servers'] },
-        {
-          title: 'Last success',
-          cell: (source: WorkloadFacts['sources'][number]) => moment(source['lastSuccess'] ?? null, now),
-        },
-        { title: 'Error', cell: (source: WorkloadFacts['sources'][number]) => source['error'] ?? NOTHING },
+        { title: 'Source', cell: ({ name }) => name },
+        { title: 'State', cell: ({ state }) => state },
+        { title: 'Servers', isNumber: true, cell: ({ servers }) => servers },
+        { title: 'Last success', cell: ({ lastSuccess }) => moment(lastSuccess ?? null, now) },
+        { title: 'Error', cell: ({ error }) => error ?? NOTHING },
       ],
       facts.sources,
-      { caption: 'What fills the registry', key: (source) => String(source['name']) },
+      { caption: 'What fills the registry', key: ({ name }) => String(name) },
     ),
   ]
 }
@@ -153,7 +152,7 @@ function silence(facts: WorkloadFacts): Child {
       'warn',
       h('p', {}, `Its pods could not be asked: ${missing}.`),
       right !== null && h('p', {}, 'The missing right:'),
-      right !== null && h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, right),
+      right !== null && preformatted('The missing right', right),
     ),
   )
 }
@@ -203,17 +202,11 @@ export function workloadPage(facts: WorkloadFacts, now: number): Child {
     facts.pending > 0 && h('p', { class: 'soft', 'data-pending': true }, 'Still asking its pods.'),
     facts.troubles.length > 0 && [
       h('h2', {}, 'What is wrong'),
-      h(
-        'ul',
-        { class: 'incidents' },
-        facts.troubles.map((one) => troubleItem(one, now)),
-      ),
+      incidents(facts.troubles.map((one) => troubleItem(one, now))),
     ],
     facts.problems.length > 0 && [
       h('h2', {}, 'What its pods report'),
-      h(
-        'ul',
-        { class: 'incidents' },
+      incidents(
         facts.problems.map(({ code, message }) =>
           h('li', { class: 'incident' }, h('h3', {}, code), h('p', { class: 'says', dir: 'auto' }, message)),
         ),

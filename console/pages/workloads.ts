@@ -2,47 +2,31 @@ import { EVERY_KIND, LISTED, type ListFacts, type ListQuery, SORTS, STATES } fro
 import { describeKind, type ObjectId } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { type Child, type Element, h } from './element.ts'
-import { empty, NOTHING, stateTag, table, WORDS } from './parts.ts'
+import { empty, filter, labelled, NOTHING, pager, select, stateTag, table, WORDS } from './parts.ts'
 
-const select = (name: string, label: string, value: string, options: readonly (readonly [string, string])[]): Element =>
-  h(
-    'label',
-    {},
-    h('span', {}, label),
-    h(
-      'select',
-      { name },
-      options.map(([text, shown]) => h('option', { value: text, selected: text === value }, shown)),
-    ),
-  )
-
-function filter({ query, namespaces, kinds }: ListFacts): Element {
-  const any: readonly [string, string] = ['', 'any']
-  return h(
-    'form',
-    { class: 'filter', action: '/workloads', method: 'get', 'data-keep': true },
-    select('state', 'State', query.state, [any, ...STATES.map((state) => [state, WORDS[state]] as const)]),
-    select('kind', 'Kind', query.kind, [
-      ['', 'workloads'],
-      [EVERY_KIND, 'every kind'],
-      ...[...LISTED, ...kinds.filter((kind) => !LISTED.includes(kind))].map(
-        (kind) => [kind, describeKind(kind)] as const,
-      ),
-    ]),
-    select('ns', 'Namespace', query.ns, [any, ...namespaces.slice(0, 500).map((name) => [name, name] as const)]),
+const filterForm = ({ query, namespaces, kinds }: ListFacts): Element =>
+  filter(
+    '/workloads',
+    select('state', 'State', [['', 'any'], ...STATES.map((state) => [state, WORDS[state]] as const)], query.state),
     select(
-      'sort',
-      'Sort by',
-      query.sort,
-      SORTS.map((sort) => [sort, sort] as const),
+      'kind',
+      'Kind',
+      [
+        ['', 'workloads'],
+        [EVERY_KIND, 'every kind'],
+        ...new Set([...LISTED, ...kinds]).values().map((kind) => [kind, describeKind(kind)] as const),
+      ],
+      query.kind,
     ),
-    h('label', {}, h('span', {}, 'Text'), h('input', { type: 'search', name: 'q', value: query.q })),
+    select('ns', 'Namespace', [['', 'any'], ...namespaces.slice(0, 500)], query.ns),
+    select('sort', 'Sort by', SORTS, query.sort),
+    labelled('Text', h('input', { type: 'search', name: 'q', value: query.q })),
     h('button', {}, 'Show'),
   )
-}
 
-/** Returns the path of the list at another cursor. */
-function buildPath(query: ListQuery, cursor: string): string {
+/** Returns the path of the list at another cursor; null if there is none. */
+function buildPath(query: ListQuery, cursor: string | null): string | null {
+  if (cursor === null) return null
   const given = Object.entries({ ...query, cursor }).filter(([, value]) => value !== '')
   return `/workloads?${new URLSearchParams(given)}`
 }
@@ -61,7 +45,7 @@ export function workloadsPage(facts: ListFacts): Child {
   const { rows, first, total, next, previous, query } = facts
   return [
     h('h1', {}, 'Workloads'),
-    filter(facts),
+    filterForm(facts),
     total === 0
       ? empty(
           h('p', {}, query.kind === '' ? 'No workload matches.' : 'Nothing matches.'),
@@ -72,12 +56,7 @@ export function workloadsPage(facts: ListFacts): Child {
           key: ({ kind, namespace, name }) => `${kind}/${namespace}/${name}`,
           isRead: true,
         }),
-    h(
-      'div',
-      { class: 'pages' },
-      previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: buildPath(query, previous) }, 'Previous'),
-      next !== null && h('a', { class: 'button quiet', rel: 'next', href: buildPath(query, next) }, 'Next'),
-    ),
+    pager(buildPath(query, previous), buildPath(query, next)),
   ]
 }
 
