@@ -1,23 +1,12 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { Report } from '../places/place.ts'
 
-/** A definition of a server (a tool, a prompt, its instructions) that differs from the approved one. */
-export interface ChangedDefinition {
-  readonly backend: string
-  readonly kind: string
-  readonly name: string
-  readonly state: string
-  readonly reason: string | null
-  readonly digest: string | null
-  readonly text: string | null
-}
-
 export interface DefinitionFacts {
   /** The numbers of definitions that are approved, and of those that are not checked. */
   readonly approved: number
   readonly unchecked: number
   /** Definitions that are withheld or reported as changed. */
-  readonly changed: readonly ChangedDefinition[]
+  readonly changed: ReturnType<typeof readDefinitions>
   /** Approved names that the backend does not list. */
   readonly missing: readonly string[]
   /** The reason why the definitions are unknown; null if they are known. */
@@ -33,7 +22,7 @@ const text = (value: unknown): string | null => (typeof value === 'string' ? val
 export function readDefinitionFacts(report: Report): DefinitionFacts {
   if ('missing' in report) return { approved: 0, unchecked: 0, changed: [], missing: [], silence: report.missing }
   const { backends } = report.status
-  const all = (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap((backend) => readDefinitions(backend))
+  const all = (Array.isArray(backends) ? backends.filter(isObject) : []).flatMap(readDefinitions)
   const ofState = (state: string) => all.filter((one) => one.state === state)
   return {
     approved: ofState('approved').length,
@@ -44,8 +33,8 @@ export function readDefinitionFacts(report: Report): DefinitionFacts {
   }
 }
 
-function readDefinitions(backend: Readonly<Record<string, unknown>>): readonly ChangedDefinition[] {
-  const { definitions, name } = backend
+/** Reads the definitions of a server: tools, prompts, its instructions. */
+function readDefinitions({ definitions, name }: Readonly<Record<string, unknown>>) {
   return (Array.isArray(definitions) ? definitions.filter(isObject) : []).map((one) => ({
     backend: text(name) ?? '',
     kind: text(one['kind']) ?? '',

@@ -2,23 +2,10 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import type { Places } from '../places/place.ts'
 import { describeKind, isWorkload } from './object-id.ts'
 import { findBackends, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
-import { byState, type Trouble, trouble } from './verdict.ts'
+import { byState, trouble } from './verdict.ts'
 
 /** The facts of the first page. */
-export interface HomeFacts {
-  readonly counts: { readonly ill: number; readonly attention: number; readonly well: number; readonly unknown: number }
-  /** The objects that are unhealthy or need attention, the worst first; at most `MOST_SHOWN`. */
-  readonly subjects: readonly Subject[]
-  readonly more: number
-  /** The problems of the manifest files, at most `MOST_SHOWN`. An object whose file is refused stays as it was, or is missing. */
-  readonly files: readonly (Trouble & { readonly object: string })[]
-  readonly filesMore: number
-  /** The endpoints that clients connect to, gateways first. `offered`: the number of tools that the pods report. */
-  readonly served: readonly (Subject & { readonly url: string | null; readonly offered: number | null })[]
-  readonly servedMore: number
-  /** The number of pods that have not answered yet. */
-  readonly pending: number
-}
+export type HomeFacts = ReturnType<typeof homeFacts>
 
 const MOST_SHOWN = 50
 const MOST_SERVED = 12
@@ -30,7 +17,7 @@ function offeredBy(object: KubernetesObject | undefined, reports: ReportsByObjec
 }
 
 /** Collects the facts of the first page. */
-export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number): HomeFacts {
+export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number) {
   const all = listSubjects(objects, reports)
   const problems = places.fileProblems()
   const counts = { ill: 0, attention: 0, well: 0, unknown: 0 }
@@ -45,18 +32,22 @@ export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places
     .sort((a, b) => Number(a.kind === 'MCPRegistry') - Number(b.kind === 'MCPRegistry'))
   return {
     counts,
+    /** The objects that are unhealthy or need attention, the worst first; at most `MOST_SHOWN`. */
     subjects: wrong.slice(0, MOST_SHOWN),
     more: Math.max(0, wrong.length - MOST_SHOWN),
+    /** The problems of the manifest files, at most `MOST_SHOWN`. An object of a refused file stays as it was, or is missing. */
     files: problems.slice(0, MOST_SHOWN).map(({ kind, namespace, name, reason, message, severity }) => ({
       ...trouble({ condition: '', severity: severity === 'error' ? 'error' : 'warning', reason, message, since: null }),
       object: kind === 'File' ? name : `${describeKind(kind)} ${namespace}/${name}`,
     })),
     filesMore: Math.max(0, problems.length - MOST_SHOWN),
+    /** The endpoints that clients connect to, gateways first. `offered`: the number of tools that the pods report. */
     served: served.slice(0, MOST_SERVED).map((one) => {
       const object = objects.get(one.kind, one.namespace, one.name)
       return { ...one, url: (object && places.publicUrl(object)) ?? null, offered: offeredBy(object, reports) }
     }),
     servedMore: Math.max(0, served.length - MOST_SERVED),
+    /** The number of pods that have not answered yet. */
     pending,
   }
 }

@@ -4,26 +4,8 @@ import { listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import { byState, type State } from './verdict.ts'
 
 /** The filter and order of the list of workloads, as in its query. */
-export interface ListQuery {
-  readonly ns: string
-  readonly kind: string
-  readonly state: string
-  readonly q: string
-  readonly sort: string
-  readonly cursor: string
-}
-
-export interface ListFacts {
-  readonly rows: readonly Subject[]
-  /** The number of the first row, from 1, and the number of all matching rows. */
-  readonly first: number
-  readonly total: number
-  readonly next: string | null
-  readonly previous: string | null
-  readonly namespaces: readonly string[]
-  readonly kinds: readonly string[]
-  readonly query: ListQuery
-}
+export type ListQuery = ReturnType<typeof readListQuery>
+export type ListFacts = ReturnType<typeof listFacts>
 
 const PAGE = 100
 const LONGEST_QUERY = 200
@@ -54,7 +36,7 @@ const KNOWN: readonly string[] = [EVERY_KIND, ...Object.values(kinds).map(({ kin
 export const readCursor = (text = ''): string => (/^\d{1,7}$/.test(text) ? text : '')
 
 /** Reads the query of the list. Unknown values count as absent. */
-export function readListQuery(query: (name: string) => string | undefined): ListQuery {
+export function readListQuery(query: (name: string) => string | undefined) {
   const text = (name: string) => (query(name) ?? '').slice(0, LONGEST_QUERY)
   const oneOf = (name: string, known: readonly string[]) => (known.includes(text(name)) ? text(name) : '')
   return {
@@ -68,7 +50,7 @@ export function readListQuery(query: (name: string) => string | undefined): List
 }
 
 /** Filters, sorts and cuts the list of workloads. */
-export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query: ListQuery): ListFacts {
+export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query: ListQuery) {
   const every = listSubjects(objects, reports)
   const all = query.kind === '' ? every.filter(({ kind }) => LISTED.includes(kind)) : every
   const wanted = query.q.toLowerCase()
@@ -89,6 +71,7 @@ export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query:
   const start = Math.min(Number(query.cursor), Math.max(0, matching.length - 1))
   return {
     rows: matching.slice(start, start + PAGE),
+    /** The number of the first row, from 1, and the number of all matching rows. */
     first: matching.length === 0 ? 0 : start + 1,
     total: matching.length,
     next: start + PAGE < matching.length ? String(start + PAGE) : null,

@@ -4,11 +4,8 @@ import type { ObjectId } from './object-id.ts'
 import { formatKey, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import type { State } from './verdict.ts'
 
-export interface Box {
+export interface Box extends ObjectId {
   readonly key: string
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
   /** `missing`: the object is referenced but does not exist. `folded`: a whole namespace. */
   readonly state: State | 'missing' | 'folded' | 'outside'
   readonly href: string | null
@@ -23,17 +20,7 @@ export interface Edge {
   readonly points: readonly (readonly [x: number, y: number])[]
 }
 
-export interface MapFacts {
-  readonly boxes: readonly Box[]
-  readonly edges: readonly Edge[]
-  readonly width: number
-  readonly height: number
-  /** The number of objects that are not drawn: in folded namespaces, or beyond the bound in a chosen one. */
-  readonly folded: number
-  readonly namespaces: readonly string[]
-  readonly ns: string
-  readonly outside: boolean
-}
+export type MapFacts = ReturnType<typeof mapFacts>
 
 export const BOX = { width: 180, height: 46 } as const
 /** Five columns fit into a window of 1,440 pixels. */
@@ -113,7 +100,7 @@ function shownNamespaces(all: readonly Subject[]): ReadonlySet<string> {
 }
 
 /** Builds the map: boxes in columns by kind. A few sweeps reduce the crossings. */
-export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: MapQuery): MapFacts {
+export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: MapQuery) {
   const everything = listSubjects(objects, reports)
   const namespaces = [...new Set(everything.map(({ namespace }) => namespace))]
   const wanted = everything.filter(({ namespace }) => query.ns === '' || namespace === query.ns)
@@ -143,6 +130,7 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
     })),
     width: computeX(columns) + BOX.width + MARGIN,
     height: Math.max(0, ...[...nodes.values()].map(({ y, box }) => y + (box ? BOX.height : 0))) + 2 * MARGIN,
+    /** The number of objects that are not drawn: in folded namespaces, or beyond the bound in a chosen one. */
     folded: all.length - subjects.length,
     namespaces,
     ns: query.ns,
@@ -161,14 +149,10 @@ function foldedIn(
   )
 }
 
-const buildBox = (subject: Subject): Omit<Box, 'x' | 'y'> => ({
-  key: formatKey(subject),
-  kind: subject.kind,
-  namespace: subject.namespace,
-  name: subject.name,
-  state: subject.state,
-  href: subject.href,
-})
+function buildBox(subject: Subject): Omit<Box, 'x' | 'y'> {
+  const { kind, namespace, name, state, href } = subject
+  return { key: formatKey(subject), kind, namespace, name, state, href }
+}
 
 const foldedBox = (namespace: string, count: number): Omit<Box, 'x' | 'y'> => ({
   key: `namespace/${namespace}`,

@@ -3,12 +3,7 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Headed } from './workload.ts'
 
-export interface SourceFacts extends Headed {
-  readonly yaml: string
-  readonly file: string | null
-  /** The tool that manages the object: Argo CD, Flux or Helm; null if unknown. */
-  readonly managedBy: string | null
-}
+export type SourceFacts = ReturnType<typeof sourceFacts>
 
 const MARKS: readonly (readonly [string, RegExp])[] = [
   ['Argo CD', /^argocd\.argoproj\.io\/|^argocd-/],
@@ -29,7 +24,7 @@ export function managedBy({ metadata }: KubernetesObject): string | null {
 }
 
 /** Returns the manifest of an object as its author wrote it, without the members that the cluster adds. */
-export function sourceFacts(object: KubernetesObject, head: Headed, file: string | undefined): SourceFacts {
+export function sourceFacts(object: KubernetesObject, head: Headed, file: string | undefined) {
   const { apiVersion, kind, metadata, status: _, ...rest } = object
   const { name, namespace, labels, annotations } = metadata
   const kept =
@@ -45,6 +40,7 @@ export function sourceFacts(object: KubernetesObject, head: Headed, file: string
     ...head,
     yaml: stringify({ apiVersion, kind, metadata: given, ...(isObject(rest) ? rest : {}) }),
     file: file ?? null,
+    /** The tool that manages the object: Argo CD, Flux or Helm; null if unknown. */
     managedBy: managedBy(object),
   }
 }

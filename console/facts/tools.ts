@@ -33,38 +33,7 @@ export interface TryFacts extends ToolsFacts {
   readonly why: { readonly arguments: string; readonly claims: string } | null
 }
 
-/** A question of the tool to its caller. */
-export interface InputQuestion {
-  readonly id: string
-  readonly message: string
-  readonly fields: readonly Field[]
-}
-
-export interface ResultFacts {
-  readonly status: number
-  readonly durationMs: number
-  readonly isError: boolean
-  readonly bytes: number
-  readonly isCut: boolean
-  readonly requestId: string | null
-  readonly content: readonly ContentPart[]
-  readonly structured: string | null
-  readonly error: string | null
-  readonly raw: string
-  /** The progress that was reported before the answer. */
-  readonly progress: readonly string[]
-  readonly questions: readonly InputQuestion[]
-  readonly requestState: string | null
-}
-
-export interface ContentPart {
-  readonly type: string
-  readonly text: string
-  readonly mimeType: string | null
-  readonly bytes: number
-  /** The number of leading characters that are shown; null if all are. */
-  readonly shown: number | null
-}
+export type ResultFacts = ReturnType<typeof readResult>
 
 /** The most characters of a part, and of the raw answer, on a page. */
 const MOST_SHOWN = 20_000
@@ -94,7 +63,7 @@ export function readResult(
   answer: McpAnswer,
   progress: readonly string[],
   fieldsIn: (schema: unknown) => readonly Field[],
-): ResultFacts {
+) {
   const { message, status, durationMs, bytes, isCut, requestId } = answer
   const result = isObject(message?.['result']) ? message['result'] : {}
   const error = isObject(message?.['error']) ? message['error'] : undefined
@@ -111,6 +80,7 @@ export function readResult(
     structured: structured === undefined ? null : cut(JSON.stringify(structured, null, 2)),
     error: errorText(answer, error),
     raw: cut(message === undefined ? answer.text : JSON.stringify(message, null, 2)),
+    /** The progress that was reported before the answer. */
     progress,
     questions: readQuestions(result, fieldsIn),
     requestState: typeof result['requestState'] === 'string' ? result['requestState'] : null,
@@ -127,8 +97,7 @@ function errorText(
   return message === undefined ? `HTTP ${status}, and no message of MCP.` : null
 }
 
-function readPart(part: Readonly<Record<string, unknown>>): ContentPart {
-  const { type, text, data, mimeType, uri, resource } = part
+function readPart({ type, text, data, mimeType, uri, resource }: Readonly<Record<string, unknown>>) {
   const inner = isObject(resource) ? resource : {}
   const texts = [text, inner['text'], uri, inner['uri']]
   const shown = texts.find((one): one is string => typeof one === 'string') ?? ''
@@ -138,14 +107,13 @@ function readPart(part: Readonly<Record<string, unknown>>): ContentPart {
     text: cut(shown),
     mimeType: typeof mimeType === 'string' ? mimeType : null,
     bytes: size,
+    /** The number of leading characters that are shown; null if all are. */
     shown: shown.length > MOST_SHOWN ? MOST_SHOWN : null,
   }
 }
 
-function readQuestions(
-  result: Readonly<Record<string, unknown>>,
-  fieldsIn: (schema: unknown) => readonly Field[],
-): readonly InputQuestion[] {
+/** Reads the questions of the tool to its caller. */
+function readQuestions(result: Readonly<Record<string, unknown>>, fieldsIn: (schema: unknown) => readonly Field[]) {
   if (result['resultType'] !== 'input_required' || !isObject(result['inputRequests'])) return []
   return Object.entries(result['inputRequests'])
     .slice(0, MOST_QUESTIONS)

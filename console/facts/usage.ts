@@ -41,16 +41,13 @@ const LONGEST_DAYS = 400
 const formatDay = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10)
 const parseDay = (day: string): number => Date.parse(`${day}T00:00:00Z`) / 1000
 
-export interface Period {
-  readonly from: string
-  readonly to: string
-  readonly days: number
-  /** The end of the last day, or now, in seconds since 1970. */
-  readonly end: number
-}
+export type Period = ReturnType<typeof readPeriod>
 
-/** Reads a period of UTC days. Invalid values count as absent. The default is the last 30 days. */
-export function readPeriod(from: string | undefined, to: string | undefined, now: number): Period {
+/**
+ * Reads a period of UTC days. Invalid values count as absent. The default is the last 30 days. `end`: the end of the last
+ * day, or now, in seconds since 1970.
+ */
+export function readPeriod(from: string | undefined, to: string | undefined, now: number) {
   const isDay = (given: string | undefined): given is string =>
     given !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(given) && Number.isFinite(parseDay(given))
   const today = formatDay(now / 1000)
@@ -170,17 +167,10 @@ export function countingManifest({ kind, namespace, name }: ObjectId): string {
 }
 
 /** The number of calls of one workload. */
-export interface UsageSum extends ObjectId {
-  readonly href: string
-  readonly calls: number
-  readonly errors: number
-  readonly denied: number
-  /** False if the workload does not count calls or does not answer. */
-  readonly isCounted: boolean
-}
+export type UsageSum = ReturnType<typeof usageSum>
 
 /** Sums the counters of a workload's pods. */
-export function usageSum(id: ObjectId & { readonly href: string }, reports: readonly Report[]): UsageSum {
+export function usageSum(id: ObjectId & { readonly href: string }, reports: readonly Report[]) {
   const { rows, other } = countedUsage(reports)
   const sum = (of: (row: UsageRow) => number) => rows.reduce((total, row) => total + of(row), 0)
   return {
@@ -188,6 +178,7 @@ export function usageSum(id: ObjectId & { readonly href: string }, reports: read
     calls: sum(({ calls }) => calls) + (other ?? 0),
     errors: sum(({ errors }) => errors),
     denied: sum(({ denied }) => denied ?? 0),
+    /** False if the workload does not count calls or does not answer. */
     isCounted: reports.some((report) => 'status' in report),
   }
 }

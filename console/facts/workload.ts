@@ -1,10 +1,10 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Places, Report } from '../places/place.ts'
-import { type Backend, readBackends, readStatusBackends } from './backends.ts'
+import { readBackends, readStatusBackends } from './backends.ts'
 import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './object-id.ts'
-import { findSubject, formatKey, membersByName, type ReportsByObject, type Subject } from './subjects.ts'
-import { type Branch, buildTree, reportsIn } from './tree.ts'
+import { findSubject, formatKey, membersByName, type ReportsByObject } from './subjects.ts'
+import { buildTree, reportsIn } from './tree.ts'
 import { readConditions, type State } from './verdict.ts'
 
 /** The facts for the head of each page of an object. */
@@ -14,34 +14,7 @@ export interface Headed extends ObjectId {
 }
 
 /** The facts of an object's own page. */
-export interface WorkloadFacts extends Subject {
-  readonly url: string | null
-  readonly replicas: number | null
-  readonly readyReplicas: number | null
-  readonly backendsSeen: readonly Backend[]
-  /** The members behind a gateway that the viewer may read. */
-  readonly members: readonly (ObjectId & { readonly href: string })[]
-  readonly sources: readonly Readonly<Record<string, string | number | null>>[]
-  readonly conditions: readonly {
-    readonly type: string
-    readonly status: string
-    readonly reason: string
-    readonly message: string
-    readonly since: string | null
-  }[]
-  readonly references: readonly (ObjectId & { readonly exists: boolean; readonly href: string | null })[]
-  readonly referrers: readonly (ObjectId & { readonly href: string })[]
-  /** The tree that `kubectl portico status` prints, too. */
-  readonly tree: Branch
-  /** Pods that could not be asked, each with the reason and the missing right. */
-  readonly silent: readonly { readonly missing: string; readonly right: string | null }[]
-  /** Warnings that the pods report. */
-  readonly problems: readonly { readonly code: string; readonly message: string }[]
-  readonly file: string | null
-  /** The parts of this object's page. */
-  readonly parts: readonly string[]
-  readonly pending: number
-}
+export type WorkloadFacts = ReturnType<typeof workloadFacts>
 
 interface WorkloadSources {
   readonly objects: ObjectIndex
@@ -94,7 +67,7 @@ function listSources(reports: readonly Report[]) {
 }
 
 /** Collects the facts of one object. */
-export function workloadFacts({ objects, object, reports, gateways, places, pending }: WorkloadSources): WorkloadFacts {
+export function workloadFacts({ objects, object, reports, gateways, places, pending }: WorkloadSources) {
   const id = identify(object)
   const { kind, namespace, name } = id
   const subject = findSubject(objects, new Map([...gateways, [formatKey(id), reports]]), id)
@@ -109,6 +82,7 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
     replicas: count(replicas),
     readyReplicas: count(readyReplicas),
     backendsSeen: reported.length > 0 ? reported : readStatusBackends(object),
+    /** The members behind a gateway that the viewer may read. */
     members: kind === 'VirtualMCPServer' ? listMembers(objects, object) : [],
     sources: listSources(reports),
     conditions: readConditions(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
@@ -124,10 +98,14 @@ export function workloadFacts({ objects, object, reports, gateways, places, pend
     referrers: objects
       .referrers(kind, namespace, name)
       .map((one) => ({ namespace, ...one, href: buildPath({ namespace, ...one }) })),
+    /** The tree that `kubectl portico status` prints, too. */
     tree: buildTree(objects, object, found),
+    /** Pods that could not be asked, each with the reason and the missing right. */
     silent: isWorkload(kind) ? listSilentPods(reports) : [],
+    /** Warnings that the pods report. */
     problems: listProblems(reports),
     file: places.fileOf(object) ?? null,
+    /** The parts of this object's page. */
     parts: listParts(kind),
     pending,
   }

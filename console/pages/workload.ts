@@ -121,11 +121,11 @@ function sources(facts: WorkloadFacts, now: number): Child {
         { title: 'Source', cell: ({ name }) => name },
         { title: 'State', cell: ({ state }) => state },
         { title: 'Servers', isNumber: true, cell: ({ servers }) => servers },
-        { title: 'Last success', cell: ({ lastSuccess }) => moment(lastSuccess ?? null, now) },
+        { title: 'Last success', cell: ({ lastSuccess }) => moment(lastSuccess, now) },
         { title: 'Error', cell: ({ error }) => error ?? NOTHING },
       ],
       facts.sources,
-      { caption: 'What fills the registry', key: ({ name }) => String(name) },
+      { caption: 'What fills the registry', key: ({ name }) => name },
     ),
   ]
 }
