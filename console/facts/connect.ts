@@ -1,4 +1,5 @@
 import { isObject } from '../../crds/settings/json.ts'
+import { quoted } from '../../dataplane/pages/client-setup.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import { registrySettings } from './catalog.ts'
 import type { Headed } from './workload.ts'
@@ -12,14 +13,7 @@ export interface ClientSetup {
   readonly link: string | null
 }
 
-export interface ConnectFacts extends Headed {
-  readonly url: string | null
-  /** The name of the server in the client. */
-  readonly clientName: string
-  readonly isRegistry: boolean
-  readonly setups: readonly ClientSetup[]
-  readonly login: LoginFacts | null
-}
+export type ConnectFacts = ReturnType<typeof connectFacts>
 
 /** The facts about a client's login. Unknown facts are null. */
 export interface LoginFacts {
@@ -35,9 +29,6 @@ export interface LoginFacts {
   readonly dcr: boolean | null
   readonly problem: string | null
 }
-
-/** Quotes a word for a POSIX shell. */
-const quote = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
 /**
  * Returns a name that every client accepts: letters, digits, underscores and dashes, not beginning with a dash (an
@@ -66,88 +57,78 @@ const listRequest = {
 /** The header with a token, for programs that don't log in by themselves. */
 const TOKEN_HEADER = '"Authorization: Bearer $TOKEN"'
 
+const TERMINAL = 'Run this in a terminal.'
+
+const setup = (client: string, hint: string, text: string, link: string | null = null): ClientSetup => ({
+  client,
+  hint,
+  text,
+  link,
+})
+
 /** Returns the setup steps for a server over HTTP, by client. `isClosed`: callers need a token. */
 export function buildSetups(name: string, url: string, isClosed = false): readonly ClientSetup[] {
   const server = { name, type: 'http', url }
   const cursor = new URLSearchParams({ name, config: Buffer.from(JSON.stringify({ url })).toString('base64') })
   const goose = new URLSearchParams({ type: 'streamable_http', url, id: name, name })
   const isPublic = url.startsWith('https:')
-  const connector = (client: string, hint: string): readonly ClientSetup[] =>
-    isPublic ? [{ client, hint, text: url, link: null }] : []
+  const connector = (client: string, hint: string) => (isPublic ? [setup(client, hint, url)] : [])
   const lists = `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the tools.`
   return [
-    {
-      client: 'VS Code',
-      hint: 'Add it by the link, or run this in a terminal.',
-      text: `code --add-mcp ${quote(JSON.stringify(server))}`,
-      link: `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server))}`,
-    },
-    {
-      client: 'Cursor',
-      hint: 'Add it by the link, or put this into .cursor/mcp.json.',
-      text: json({ mcpServers: { [name]: { url } } }),
-      link: `cursor://anysphere.cursor-deeplink/mcp/install?${cursor}`,
-    },
-    {
-      client: 'Claude Code',
-      hint: 'Run this in a terminal.',
-      text: `claude mcp add --transport http ${quote(name)} ${quote(url)}`,
-      link: null,
-    },
+    setup(
+      'VS Code',
+      'Add it by the link, or run this in a terminal.',
+      `code --add-mcp ${quoted(JSON.stringify(server))}`,
+      `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server))}`,
+    ),
+    setup(
+      'Cursor',
+      'Add it by the link, or put this into .cursor/mcp.json.',
+      json({ mcpServers: { [name]: { url } } }),
+      `cursor://anysphere.cursor-deeplink/mcp/install?${cursor}`,
+    ),
+    setup('Claude Code', TERMINAL, `claude mcp add --transport http ${quoted(name)} ${quoted(url)}`),
     ...connector('Claude', 'Add a custom connector with this URL under Settings, Connectors.'),
     ...connector('ChatGPT', 'Add a connector with this URL under Settings, Connectors.'),
-    {
-      client: 'Codex',
-      hint: 'Run this in a terminal.',
-      text: `codex mcp add ${quote(name)} --url ${quote(url)}`,
-      link: null,
-    },
-    {
-      client: 'Gemini CLI',
-      hint: 'Run this in a terminal.',
-      text: `gemini mcp add --transport http ${quote(name)} ${quote(url)}`,
-      link: null,
-    },
-    {
-      client: 'Goose',
-      hint: 'Add it by the link, or run this in a terminal.',
-      text: `goose session --with-streamable-http-extension ${quote(url)}`,
-      link: `goose://extension?${goose}`,
-    },
-    {
-      client: 'MCP Inspector',
-      hint: lists,
-      text: `npx @modelcontextprotocol/inspector --cli ${quote(url)} --transport http --method tools/list${isClosed ? ` --header ${TOKEN_HEADER}` : ''}`,
-      link: null,
-    },
-    { client: 'curl', hint: lists, text: curl(url, isClosed), link: null },
+    setup('Codex', TERMINAL, `codex mcp add ${quoted(name)} --url ${quoted(url)}`),
+    setup('Gemini CLI', TERMINAL, `gemini mcp add --transport http ${quoted(name)} ${quoted(url)}`),
+    setup(
+      'Goose',
+      'Add it by the link, or run this in a terminal.',
+      `goose session --with-streamable-http-extension ${quoted(url)}`,
+      `goose://extension?${goose}`,
+    ),
+    setup(
+      'MCP Inspector',
+      lists,
+      `npx @modelcontextprotocol/inspector --cli ${quoted(url)} --transport http --method tools/list${isClosed ? ` --header ${TOKEN_HEADER}` : ''}`,
+    ),
+    setup('curl', lists, curl(url, isClosed)),
   ]
 }
 
 const curl = (url: string, isClosed: boolean): string =>
   [
-    `curl -s ${quote(url)}`,
+    `curl -s ${quoted(url)}`,
     "-H 'Content-Type: application/json'",
     "-H 'Accept: application/json, text/event-stream'",
     "-H 'MCP-Protocol-Version: 2026-07-28'",
     "-H 'Mcp-Method: tools/list'",
     ...(isClosed ? [`-H ${TOKEN_HEADER}`] : []),
-    `-d ${quote(JSON.stringify(listRequest))}`,
+    `-d ${quoted(JSON.stringify(listRequest))}`,
   ].join(' \\\n  ')
 
 const registrySetups = (url: string, registries: readonly string[], isClosed: boolean): readonly ClientSetup[] => [
-  ...registries.slice(0, 20).map((name) => ({
-    client: `Registry ${name}`,
-    hint: 'The base URL for clients that read the MCP registry API.',
-    text: `${url}/registry/${name}`,
-    link: null,
-  })),
-  {
-    client: 'curl',
-    hint: `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the servers.`,
-    text: `curl -s ${isClosed ? `-H ${TOKEN_HEADER} ` : ''}${quote(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
-    link: null,
-  },
+  ...registries
+    .slice(0, 20)
+    .map((name) =>
+      setup(`Registry ${name}`, 'The base URL for clients that read the MCP registry API.', `${url}/registry/${name}`),
+    ),
+  setup(
+    'curl',
+    `Run this in a terminal${isClosed ? ', with an access token in TOKEN' : ''}: it lists the servers.`,
+    `curl -s ${isClosed ? `-H ${TOKEN_HEADER} ` : ''}${quoted(`${url}/registry/${registries[0] ?? 'NAME'}/v0.1/servers`)}`,
+  ),
 ]
 
 interface Connected {
@@ -158,8 +139,8 @@ interface Connected {
   readonly login: LoginFacts | null
 }
 
-/** Collects how clients connect to a workload. */
-export function connectFacts({ head, url, name, registries, login }: Connected): ConnectFacts {
+/** Collects how clients connect to a workload. `clientName`: the name of the server in the client. */
+export function connectFacts({ head, url, name, registries, login }: Connected) {
   const clientName = fitClientName(name || head.name)
   const isRegistry = head.kind === 'MCPRegistry'
   const setups =
