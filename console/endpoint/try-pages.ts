@@ -1,7 +1,5 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import { buildPath, identify, servesMcp } from '../facts/object-id.ts'
-import { formatKey } from '../facts/subjects.ts'
 import {
   listHints,
   plain,
@@ -15,6 +13,7 @@ import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/
 import { type Field, INPUT, readAnswers, readArguments, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
+import { buildPath, formatKey, identify, servesMcp } from '../places/object-id.ts'
 import { buildHead, requireObject } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 import { beginLogin, keepToken } from './workload-logins.ts'

@@ -4,10 +4,9 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { findAuthType } from '../facts/access.ts'
 import { registrySettings } from '../facts/catalog.ts'
 import { findIssuers, type LoginFacts } from '../facts/connect.ts'
-import { identify } from '../facts/object-id.ts'
-import { formatKey } from '../facts/subjects.ts'
 import { readResource } from '../mcp/logins.ts'
 import { h } from '../pages/element.ts'
+import { formatKey, identify } from '../places/object-id.ts'
 import type { Answer, Page, Visit } from './visit.ts'
 
 interface LoginFor {

@@ -1,8 +1,8 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import { identify, type ObjectId } from '../places/object-id.ts'
 import type { Report } from '../places/place.ts'
 import type { AuditedCall } from './calls.ts'
-import { identify, type ObjectId } from './object-id.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 

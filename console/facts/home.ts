@@ -1,6 +1,6 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import { describeKind, isWorkload } from '../places/object-id.ts'
 import type { Places } from '../places/place.ts'
-import { describeKind, isWorkload } from './object-id.ts'
 import { findBackends, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import { byState, trouble } from './verdict.ts'
 

@@ -1,7 +1,7 @@
 import { findKind } from '../../crds/index.ts'
 import type { ObjectIndex } from '../../operator/model/index.ts'
-import type { ObjectId } from './object-id.ts'
-import { formatKey, listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
+import { formatKey, type ObjectId } from '../places/object-id.ts'
+import { listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import type { State } from './verdict.ts'
 
 export interface Box extends ObjectId {

@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import { buildPath, formatKey, identify, type ObjectId } from '../places/object-id.ts'
 import type { Report } from '../places/place.ts'
 import { type Backend, backendTrouble, readBackends, readStatusBackends } from './backends.ts'
-import { buildPath, identify, type ObjectId } from './object-id.ts'
 import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
 
 /** An object with its state, for the list of workloads and the first page. */
@@ -17,8 +17,6 @@ export interface Subject extends ObjectId {
 
 /** The reports of gateways and proxies, by `kind/namespace/name`. */
 export type ReportsByObject = ReadonlyMap<string, readonly Report[]>
-
-export const formatKey = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
 
 /** Returns the backends of a workload: from the reports of its pods if they were asked, else from its status. */
 export function findBackends(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {

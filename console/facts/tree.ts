@@ -2,7 +2,7 @@ import { type KindName, kinds } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
-import { identify, type ObjectId } from './object-id.ts'
+import { identify, type ObjectId } from '../places/object-id.ts'
 
 /** A line of a tree, and the lines below it. */
 export interface Branch {

@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
+import type { ObjectId } from '../places/object-id.ts'
 import type { Report } from '../places/place.ts'
 import type { Sample } from '../places/prometheus.ts'
-import type { ObjectId } from './object-id.ts'
 import type { Headed } from './workload.ts'
 
 export interface UsageRow {

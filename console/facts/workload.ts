@@ -1,9 +1,9 @@
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import { buildPath, formatKey, identify, isWorkload, type ObjectId, servesMcp } from '../places/object-id.ts'
 import type { Places, Report } from '../places/place.ts'
 import { readBackends, readStatusBackends } from './backends.ts'
-import { buildPath, identify, isWorkload, type ObjectId, servesMcp } from './object-id.ts'
-import { findSubject, formatKey, membersByName, type ReportsByObject } from './subjects.ts'
+import { findSubject, membersByName, type ReportsByObject } from './subjects.ts'
 import { buildTree, reportsIn } from './tree.ts'
 import { readConditions, type State } from './verdict.ts'
 

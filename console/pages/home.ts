@@ -1,7 +1,7 @@
 import type { HomeFacts } from '../facts/home.ts'
-import { describeKind } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
 import type { State, Trouble } from '../facts/verdict.ts'
+import { describeKind, formatKey } from '../places/object-id.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
 import { brief, copyable, empty, incidents, moment, note, prose, stateSign, stateTag } from './parts.ts'
@@ -53,7 +53,7 @@ function incident(subject: Subject, now: number): Element {
   const impact = subject.state === 'ill' ? impactText(subject) : ''
   return h(
     'li',
-    { class: `incident ${subject.state}`, 'data-key': `${subject.kind}/${subject.namespace}/${subject.name}` },
+    { class: `incident ${subject.state}`, 'data-key': formatKey(subject) },
     h(
       'h3',
       {},
@@ -82,7 +82,7 @@ function incident(subject: Subject, now: number): Element {
 function renderServed(one: HomeFacts['served'][number]): Element {
   return h(
     'li',
-    { class: 'card', 'data-key': `${one.kind}/${one.namespace}/${one.name}` },
+    { class: 'card', 'data-key': formatKey(one) },
     h('div', { class: 'top' }, h('h3', {}, h('a', { href: one.href }, one.name)), stateTag(one.state)),
     h(
       'p',

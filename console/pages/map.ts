@@ -1,6 +1,6 @@
 import { kinds } from '../../crds/index.ts'
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
-import { describeKind } from '../facts/object-id.ts'
+import { describeKind } from '../places/object-id.ts'
 import { type Child, type Element, each, h, repeated, visible } from './element.ts'
 import { empty, filter, NOTHING, pager, select, stateSign, stateTag, table } from './parts.ts'
 

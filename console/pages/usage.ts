@@ -1,5 +1,5 @@
-import { describeKind } from '../facts/object-id.ts'
 import type { UsageFacts, UsageRow, UsageSum } from '../facts/usage.ts'
+import { describeKind, formatKey } from '../places/object-id.ts'
 import { type Child, type Element, h } from './element.ts'
 import { copyBlock, empty, filter, labelled, NOTHING, note, select, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
@@ -75,7 +75,7 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
     sums.toSorted(byUse),
     {
       caption: `${from} to ${to}, by counters of the workloads`,
-      key: (one) => `${one.kind}/${one.namespace}/${one.name}`,
+      key: formatKey,
     },
   )
 

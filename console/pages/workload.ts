@@ -1,7 +1,7 @@
 import type { Backend } from '../facts/backends.ts'
-import { buildPath, describeKind, type ObjectId } from '../facts/object-id.ts'
 import type { Branch } from '../facts/tree.ts'
 import { type Headed, listParts, type WorkloadFacts } from '../facts/workload.ts'
+import { buildPath, describeKind, type ObjectId } from '../places/object-id.ts'
 import { type Child, type Element, h } from './element.ts'
 import { impactText } from './home.ts'
 import {

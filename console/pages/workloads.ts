@@ -1,6 +1,6 @@
 import { EVERY_KIND, LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
-import { describeKind, type ObjectId } from '../facts/object-id.ts'
 import type { Subject } from '../facts/subjects.ts'
+import { describeKind, formatKey, type ObjectId } from '../places/object-id.ts'
 import { type Child, type Element, h } from './element.ts'
 import { empty, filter, labelled, NOTHING, pager, select, stateTag, table, WORDS } from './parts.ts'
 
@@ -53,7 +53,7 @@ export function workloadsPage(facts: ListFacts): Child {
         )
       : table(columns, rows, {
           caption: `${first}–${first + rows.length - 1} of ${total.toLocaleString('en')}`,
-          key: ({ kind, namespace, name }) => `${kind}/${namespace}/${name}`,
+          key: formatKey,
           isRead: true,
         }),
     pager(buildPath(query, previous), buildPath(query, next)),
@@ -93,12 +93,12 @@ export function workloadLinks(workloads: readonly (ObjectId & { readonly href: s
       { class: 'cards' },
       sorted
         .slice(0, MOST_CARDS)
-        .map(({ kind, namespace, name, href }) =>
+        .map((one) =>
           h(
             'li',
-            { class: 'card', 'data-key': `${kind}/${namespace}/${name}` },
-            h('h3', {}, h('a', { href }, name)),
-            h('p', {}, `${describeKind(kind)} in ${namespace}`),
+            { class: 'card', 'data-key': formatKey(one) },
+            h('h3', {}, h('a', { href: one.href }, one.name)),
+            h('p', {}, `${describeKind(one.kind)} in ${one.namespace}`),
           ),
         ),
     ),

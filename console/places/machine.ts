@@ -1,13 +1,8 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { formatKey, identify, type ObjectId } from './object-id.ts'
 import { type FileProblem, PlaceError, type Places, type Report, type World } from './place.ts'
 import { readJson } from './read-json.ts'
-
-interface LocalId {
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
-}
 
 /** The objects and processes of `portico run`. */
 export interface LocalSource {
@@ -17,20 +12,13 @@ export interface LocalSource {
   objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
   /** Lists the problems of the files; absent: there are none. */
   fileProblems?(): readonly FileProblem[]
-  endpoints(): readonly (LocalId & { readonly url: string; readonly admin: string })[]
+  endpoints(): readonly (ObjectId & { readonly url: string; readonly admin: string })[]
   /** The latest audit lines of a workload's data plane. */
-  auditLines(id: LocalId): readonly string[]
+  auditLines(id: ObjectId): readonly string[]
 }
 
 /** The cache lifetime of reports, in milliseconds. It is short because the data planes are on this machine. */
 const KEPT_MS = 1_000
-
-const identify = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): LocalId => ({
-  kind,
-  namespace,
-  name,
-})
-const formatKey = ({ kind, namespace, name }: LocalId) => `${kind}/${namespace}/${name}`
 
 /** Returns the place of `portico run`: its manifests, and the processes that it has started. */
 export function machinePlaces(source: LocalSource, title: string): Places {

@@ -1,5 +1,6 @@
 /** The sources of facts: a cluster, or the manifests that run on this machine. */
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import type { ObjectId } from './object-id.ts'
 
 /** A viewer. Everything that is stored for a viewer is stored under `id`, the digest of the credential. */
 export interface Viewer {
@@ -33,12 +34,11 @@ export type Report =
   | { readonly status: Readonly<Record<string, unknown>>; readonly at: number }
   | { readonly missing: string; readonly right?: string }
 
-/** Something that is wrong with a file of manifests. */
-export interface FileProblem {
-  /** `File`, with the file's path as the name, where it is not known which object it is about. */
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
+/**
+ * Something that is wrong with a file of manifests. Where it is not known which object it is about, the kind is `File`
+ * and the name is the file's path.
+ */
+export interface FileProblem extends ObjectId {
   readonly reason: string
   /** Names the file and the line. */
   readonly message: string

@@ -14,6 +14,8 @@ export const identify = ({ kind, metadata: { namespace = 'default', name } }: Ku
   name,
 })
 
+export const formatKey = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
+
 /** Returns the short name of a kind, which is a segment of paths. */
 const findShortName = (kind: string): string => findKind(kind)?.shortNames[0] ?? kind.toLowerCase()
 
