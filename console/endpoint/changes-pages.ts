@@ -2,7 +2,7 @@ import { readDefinitionFacts } from '../facts/changes.ts'
 import { changesPage, definitionsView, unpinned } from '../pages/changes.ts'
 import { h } from '../pages/element.ts'
 import { workloadLinks } from '../pages/workloads.ts'
-import { buildHead, listCallable, MOST_CALLABLE_ASKED, requireMcpObject } from './pages.ts'
+import { buildHead, listCallable, requireMcpObject } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 
 /** Returns the folder of the manifests, for a command. In a cluster it is unknown, so the result is a placeholder. */
@@ -20,26 +20,19 @@ export const changes: Page = async (visit) => {
 /** Shows the definitions that wait for approval. */
 export const changesHome: Page = async (visit) => {
   const { places, session, isPage } = visit
-  const workloads = listCallable(visit, 'changes')
-  const asked = places.kind === 'machine' ? workloads.slice(0, MOST_CALLABLE_ASKED) : []
+  const { workloads, asked } = listCallable(visit, 'changes')
   const reports =
-    (await waitBriefly(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ??
-    []
-  const known = asked.flatMap(({ kind, namespace, name, href }, index) => {
+    (await waitBriefly(Promise.all(asked.map((one) => places.definitions(session.viewer, one))), isPage)) ?? []
+  const known = workloads.flatMap((one, index) => {
     const report = reports[index]
-    return report ? [{ kind, namespace, name, href, ...readDefinitionFacts(report) }] : []
+    return report ? [{ ...one, ...readDefinitionFacts(report) }] : []
   })
   const found = known.filter(({ changed }) => changed.length > 0)
   // A gateway reports its members' definitions too, so other workloads would count them twice.
   const gateways = known.filter(({ kind }) => kind === 'VirtualMCPServer')
   const sum = (of: 'approved' | 'unchecked') =>
     (gateways.length > 0 ? gateways : known).reduce((total, one) => total + one[of], 0)
-  const facts = {
-    changed: found,
-    approved: sum('approved'),
-    unchecked: sum('unchecked'),
-    workloads: workloads.map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href })),
-  }
+  const facts = { changed: found, approved: sum('approved'), unchecked: sum('unchecked'), workloads }
   const content = [
     h('h1', {}, 'Changes'),
     h(
@@ -57,7 +50,7 @@ export const changesHome: Page = async (visit) => {
     found.length === 0 && facts.approved === 0 && facts.unchecked > 0 && unpinned(facts.unchecked, findFolder(places)),
     found.map((one) => [h('h2', {}, h('a', { href: one.href }, one.name)), definitionsView(one)]),
     h('h2', {}, 'Workloads'),
-    workloadLinks(facts.workloads),
+    workloadLinks(workloads),
   ]
   return { title: 'Changes', facts, content }
 }

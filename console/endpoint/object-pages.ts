@@ -1,7 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { type AccessFacts, accessSteps, emptyAccess } from '../facts/access.ts'
+import { type AccessFacts, accessSteps } from '../facts/access.ts'
 import { type AuditedCall, listDenied, parseCall } from '../facts/calls.ts'
 import { declaredRegistries } from '../facts/catalog.ts'
 import { connectFacts, type LoginFacts } from '../facts/connect.ts'
@@ -19,9 +19,9 @@ import { empty } from '../pages/parts.ts'
 import { logPage, sourcePage } from '../pages/source.ts'
 import { workloadHead } from '../pages/workload.ts'
 import { workloadLinks } from '../pages/workloads.ts'
-import { buildPath, formatKey, identify, servesMcp } from '../places/object-id.ts'
+import { buildPath, formatKey, identify } from '../places/object-id.ts'
 import { PlaceError } from '../places/place.ts'
-import { askGateways, buildHead, requireObject } from './pages.ts'
+import { askGateways, buildHead, listCallable, requireObject } from './pages.ts'
 import { toolNames } from './try-pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 import { loginFacts } from './workload-logins.ts'
@@ -138,15 +138,21 @@ export const access: Page = async (visit) => {
   const request = form === undefined ? query('request') : undefined
   const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
   const question = chooseQuestion(visit, object, call)
-  const start = {
-    ...emptyAccess(await buildHead(visit, object), question),
+  const isAsked = right === undefined && (form !== undefined || Boolean(call?.tool))
+  const start: AccessFacts = {
+    ...(await buildHead(visit, object)),
     tools: (listed ?? []).slice(0, MOST_NAMES),
+    question,
+    verdict: null,
+    steps: [],
+    explanation: null,
+    error: null,
+    right: right ?? null,
+    filledFrom: isAsked ? (call ?? null) : null,
     denied,
     deniedMissing: typeof lines === 'string' ? lines : null,
-    right: right ?? null,
   }
-  const isAsked = right === undefined && (form !== undefined || call?.tool)
-  const facts = isAsked ? await explainCall(visit, { ...start, filledFrom: call ?? null }, listed) : start
+  const facts = isAsked ? await explainCall(visit, start, listed) : start
   const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
   return {
     title: `${facts.name}: access`,
@@ -157,12 +163,10 @@ export const access: Page = async (visit) => {
   }
 }
 
-const MOST_LOGS = 20
-
 /** Shows the workloads whose calls can be explained, and the calls that were denied lately. */
-export const accessHome: Page = async ({ world, places, session, now, isPage }) => {
-  const workloads = world.objects.all().filter(({ kind }) => servesMcp(kind))
-  const asked = places.kind === 'machine' ? workloads.slice(0, MOST_LOGS) : []
+export const accessHome: Page = async (visit) => {
+  const { places, session, now, isPage } = visit
+  const { workloads, asked } = listCallable(visit, 'access')
   const logs = await waitBriefly(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
   const denied = asked.flatMap((one, index) => {
     const lines = logs?.[index]
@@ -170,16 +174,12 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
       ? listDenied(lines).map((call) => ({ ...call, workload: buildPath(identify(one)) }))
       : []
   })
-  const facts = {
-    workloads: workloads.slice(0, 500).map((one) => ({ ...identify(one), href: buildPath(identify(one), 'access') })),
-    denied,
-  }
   const workloadOf = new Map(denied.map((call) => [call.requestId, call.workload]))
   const content: Child = [
     h('h1', {}, 'Access'),
     h('p', { class: 'lead' }, 'Who may call what, and why a call was denied. Choose the workload that is called.'),
     h('h2', {}, 'Workloads'),
-    workloadLinks(facts.workloads),
+    workloadLinks(workloads),
     h('h2', {}, 'Denied lately'),
     denied.length === 0
       ? empty(
@@ -193,7 +193,7 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
           now,
         ),
   ]
-  return { title: 'Access', facts, content }
+  return { title: 'Access', facts: { workloads, denied }, content }
 }
 
 /** The login facts of a workload whose authorization server has not answered in time. */
@@ -222,10 +222,7 @@ export const connect: Page = async (visit) => {
 const LONGEST_NAME = 253
 
 /** Returns the names of the registries that a registry server reports; those of its settings where it is not asked. */
-export async function listRegistries(
-  { places, session }: Visit,
-  object: Parameters<Visit['places']['reports']>[1],
-): Promise<readonly string[]> {
+export async function listRegistries({ places, session }: Visit, object: KubernetesObject): Promise<readonly string[]> {
   const reports = await places.reports(session.viewer, object)
   const found = reports.flatMap((report) => ('status' in report ? report.status['registries'] : []))
   const names = found.flatMap((one) => (isObject(one) && typeof one['name'] === 'string' ? [one['name']] : []))

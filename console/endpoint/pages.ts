@@ -82,15 +82,22 @@ export const workload: Page = async (visit) => {
 }
 
 /** The most workloads whose pods are asked for a page about all of them. */
-export const MOST_CALLABLE_ASKED = 20
+const MOST_CALLABLE_ASKED = 20
 
-/** Returns the workloads that clients call, each with the path of a part of its page. */
-export const listCallable = ({ world }: Visit, part: string) =>
-  world.objects
+/**
+ * Returns the workloads that clients call, each with the path of a part of its page, and the objects of the first ones:
+ * on the viewer's own machine, their pods are asked.
+ */
+export function listCallable({ world, places }: Visit, part: string) {
+  const objects = world.objects
     .all()
     .filter(({ kind }) => servesMcp(kind))
     .slice(0, 500)
-    .map((object) => ({ object, ...identify(object), href: buildPath(identify(object), part) }))
+  return {
+    workloads: objects.map(identify).map((id) => ({ ...id, href: buildPath(id, part) })),
+    asked: places.kind === 'machine' ? objects.slice(0, MOST_CALLABLE_ASKED) : [],
+  }
+}
 
 /** Returns the workload that the path names. Throws `not_found`, also if clients do not call it. */
 export function requireMcpObject(visit: Visit) {

@@ -13,7 +13,7 @@ import {
 import { h } from '../pages/element.ts'
 import { usagePage, usageSums } from '../pages/usage.ts'
 import { workloadLinks } from '../pages/workloads.ts'
-import { buildHead, listCallable, MOST_CALLABLE_ASKED, requireMcpObject } from './pages.ts'
+import { buildHead, listCallable, requireMcpObject } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 
 /** The text for a workload whose counters are off. */
@@ -63,16 +63,11 @@ export const usage: Page = async (visit) => {
 /** Shows the workloads whose usage can be displayed. */
 export const usageHome: Page = async (visit) => {
   const { places, session, isPage, now } = visit
-  const all = listCallable(visit, 'usage')
-  const asked = places.kind === 'machine' ? all.slice(0, MOST_CALLABLE_ASKED) : []
+  const { workloads, asked } = listCallable(visit, 'usage')
   const { from, to } = readPeriod(undefined, undefined, now)
   const query = String(new URLSearchParams({ from, to, by: 'tool' }))
   const reports =
-    (await waitBriefly(
-      Promise.all(asked.map(({ object }) => places.usage(session.viewer, object, query, false))),
-      isPage,
-    )) ?? []
-  const workloads = all.map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href }))
+    (await waitBriefly(Promise.all(asked.map((one) => places.usage(session.viewer, one, query, false))), isPage)) ?? []
   const counted = workloads.slice(0, reports.length).map((one, index) => usageSum(one, reports[index] ?? []))
   const content = [
     h('h1', {}, 'Usage'),

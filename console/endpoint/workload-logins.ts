@@ -3,18 +3,14 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { findAuthType } from '../facts/access.ts'
 import { registrySettings } from '../facts/catalog.ts'
-import { findIssuers, type LoginFacts } from '../facts/connect.ts'
-import { readResource } from '../mcp/logins.ts'
+import { at, findIssuers, type LoginFacts } from '../facts/connect.ts'
+import { type LoginRequest, readResource } from '../mcp/logins.ts'
 import { h } from '../pages/element.ts'
 import { formatKey, identify } from '../places/object-id.ts'
 import type { Answer, Page, Visit } from './visit.ts'
 
-interface LoginFor {
+interface LoginFor extends Pick<LoginRequest, 'back'>, Partial<Pick<LoginRequest, 'values'>> {
   readonly object: KubernetesObject
-  /** The path of the page to return to. */
-  readonly back: string
-  /** The values that the viewer has entered there. */
-  readonly values?: Readonly<Record<string, string>>
 }
 
 /** Begins a login at a workload's authorization server. A page names its host before the browser goes there. */
@@ -74,19 +70,14 @@ const isRegistry = ({ kind }: KubernetesObject) => kind === 'MCPRegistry'
 /** Tells whether callers of a workload need a token. */
 function needsToken(object: KubernetesObject): boolean {
   if (!isRegistry(object)) return findAuthType(object) !== 'anonymous'
-  const { auth } = registrySettings(object)
-  return isObject(auth) && auth['mode'] === 'oauth'
+  return at(registrySettings(object), 'auth', 'mode') === 'oauth'
 }
 
 /** Returns the resource and scopes from the workload's configuration, for a workload that can't be asked. */
 function readConfigured(object: KubernetesObject): Pick<LoginFacts, 'resource' | 'scopes'> {
   const spec = isRegistry(object) ? registrySettings(object) : object['spec']
-  const { incomingAuth, oidcConfigRef, auth } = isObject(spec) ? spec : {}
-  const oauth = isObject(auth) ? auth['oauth'] : undefined
-  const found = [isObject(incomingAuth) ? incomingAuth['oidcConfigRef'] : undefined, oidcConfigRef, oauth].find(
-    isObject,
-  )
-  const { resourceUrl, scopes } = found ?? {}
+  const paths = [['incomingAuth', 'oidcConfigRef'], ['oidcConfigRef'], ['auth', 'oauth']]
+  const { resourceUrl, scopes } = paths.map((path) => at(spec, ...path)).find(isObject) ?? {}
   return {
     resource: typeof resourceUrl === 'string' ? resourceUrl : null,
     scopes: Array.isArray(scopes) ? scopes.filter((scope): scope is string => typeof scope === 'string') : [],

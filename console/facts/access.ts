@@ -3,6 +3,7 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import { identify, type ObjectId } from '../places/object-id.ts'
 import type { Report } from '../places/place.ts'
 import type { AuditedCall } from './calls.ts'
+import { at } from './connect.ts'
 import { membersByName } from './subjects.ts'
 import type { Headed } from './workload.ts'
 
@@ -60,9 +61,9 @@ export function accessSteps(context: CallContext): readonly Step[] {
 
 /** Returns the type of authentication that a workload requires of its callers. */
 export function findAuthType({ spec }: KubernetesObject): string {
-  const { incomingAuth, oidcConfigRef } = isObject(spec) ? spec : {}
-  if (isObject(incomingAuth) && typeof incomingAuth['type'] === 'string') return incomingAuth['type']
-  return oidcConfigRef === undefined ? 'anonymous' : 'oidc'
+  const type = at(spec, 'incomingAuth', 'type')
+  if (typeof type === 'string') return type
+  return at(spec, 'oidcConfigRef') === undefined ? 'anonymous' : 'oidc'
 }
 
 function tokenStep({ object, caller }: CallContext): Step {
@@ -74,7 +75,7 @@ function tokenStep({ object, caller }: CallContext): Step {
 
 /** Returns the step for the scopes that the tool needs, if it needs any. */
 function scopeStep({ explanation }: CallContext): readonly Step[] {
-  const scopes = isObject(explanation) ? explanation['scopes'] : undefined
+  const scopes = at(explanation, 'scopes')
   if (!isObject(scopes)) return []
   const [needed, missing] = [listIn(scopes['needed']), listIn(scopes['missing'])]
   const says = `it needs ${needed.join(', ')}${missing.length > 0 ? `; the token lacks ${missing.join(', ')}` : ''}`
@@ -85,7 +86,7 @@ const listIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'string').slice(0, 50) : []
 
 function catalogStep({ explanation }: CallContext): readonly Step[] {
-  const catalog = isObject(explanation) ? explanation['catalog'] : undefined
+  const catalog = at(explanation, 'catalog')
   return isObject(catalog)
     ? [{ step: 'catalog', passed: catalog['allowed'] === true, says: String(catalog['reason']).slice(0, 500) }]
     : []
@@ -97,11 +98,8 @@ const ownName = (tool: string, server: string): string | undefined =>
 
 /** Tells whether the configuration of the gateway, or of the tool's server, filters a tool out. */
 function isFilteredOut({ object, objects, question: { tool } }: CallContext): boolean {
-  const spec = isObject(object['spec']) ? object['spec'] : {}
-  const config = isObject(spec['config']) ? spec['config'] : {}
-  const aggregation = isObject(config['aggregation']) ? config['aggregation'] : {}
-  const tools = Array.isArray(aggregation['tools']) ? aggregation['tools'].filter(isObject) : []
-  const isLeftOut = tools.some(({ workload, filter, excludeAll }) => {
+  const tools = at(object, 'spec', 'config', 'aggregation', 'tools')
+  const isLeftOut = (Array.isArray(tools) ? tools.filter(isObject) : []).some(({ workload, filter, excludeAll }) => {
     const own = ownName(tool, String(workload))
     return own !== undefined && (excludeAll === true || !passes(filter, own))
   })
@@ -119,8 +117,7 @@ const passes = (filter: unknown, name: string): boolean =>
 /** Returns the filter of the MCPToolConfig that an object names. */
 function findFilter(objects: ObjectIndex, { kind, namespace, name }: ObjectId): unknown {
   const named = objects.references(kind, namespace, name).find((one) => one.kind === 'MCPToolConfig')
-  const spec = named && objects.get(named.kind, namespace, named.name)?.['spec']
-  return isObject(spec) ? spec['toolsFilter'] : undefined
+  return named && at(objects.get(named.kind, namespace, named.name), 'spec', 'toolsFilter')
 }
 
 function filterStep(context: CallContext): Step {
@@ -151,8 +148,8 @@ function policyStep({ explanation }: CallContext): Step {
 
 function rateStep({ reports, question: { tool } }: CallContext): Step {
   const limits = reports.flatMap((report) => {
-    const rateLimits = 'status' in report ? report.status['rateLimits'] : undefined
-    return isObject(rateLimits) && Array.isArray(rateLimits['limits']) ? rateLimits['limits'].filter(isObject) : []
+    const found = at(report, 'status', 'rateLimits', 'limits')
+    return Array.isArray(found) ? found.filter(isObject) : []
   })
   const own = limits.filter((limit) => limit['tool'] === null || limit['tool'] === tool)
   if (own.length === 0) return { step: 'rate', passed: null, says: 'no limit counts this call' }
@@ -165,18 +162,3 @@ function rateStep({ reports, question: { tool } }: CallContext): Step {
 
 const limitText = ({ maxTokens, refillPeriod }: Readonly<Record<string, unknown>>): string =>
   `the limit of ${maxTokens} ${maxTokens === 1 ? 'call' : 'calls'} in ${refillPeriod}`
-
-/** Returns the page's facts before a question was asked. */
-export const emptyAccess = (head: Headed, question: AccessFacts['question']): AccessFacts => ({
-  ...head,
-  tools: [],
-  question,
-  verdict: null,
-  steps: [],
-  explanation: null,
-  error: null,
-  right: null,
-  filledFrom: null,
-  denied: [],
-  deniedMissing: null,
-})

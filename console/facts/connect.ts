@@ -153,7 +153,7 @@ export function connectFacts({ head, url, name, registries, login }: Connected) 
 }
 
 /** Returns the value at a path; undefined if there is none. */
-const at = (value: unknown, ...path: readonly string[]): unknown =>
+export const at = (value: unknown, ...path: readonly string[]): unknown =>
   path.reduce<unknown>((part, name) => (isObject(part) ? part[name] : undefined), value)
 
 const texts = (...values: readonly unknown[]): readonly string[] =>
