@@ -66,7 +66,6 @@ const schema = Type.Object(
 
 export type ConsoleConfig = Static<typeof schema>
 export type OidcLogin = Static<typeof oidc>
-export type ProxyLogin = Static<typeof proxy>
 
 const SECONDS: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1 }
 

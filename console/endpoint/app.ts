@@ -93,7 +93,7 @@ export function consoleApp(options: AppOptions): Hono<Env> {
     app.get(path, serve)
     app.post(path, serve)
   }
-  const fail = (c: Context, error: PublicError) => errorPage(c, error, { frameOf: buildFrame, sessions })
+  const fail = (c: Context, error: PublicError) => errorPage(c, error, buildFrame, sessions)
   app.notFound((c) => fail(c, new PublicError('not_found', { message: 'There is no page at this address.' })))
   app.onError((error, c) => fail(c, errorFrom(error, c.get('log')?.())))
   return app
@@ -123,11 +123,7 @@ function errorFrom(error: unknown, log: Logger | undefined): PublicError {
   return new PublicError(code[error.kind], { message: said, ...(headers && { headers }) })
 }
 
-async function readForm(
-  c: Context<Env>,
-  { sessions }: AppOptions,
-  session: Session,
-): Promise<URLSearchParams | undefined> {
+async function readForm(c: Context<Env>, { formKey }: Sessions, session: Session) {
   if (c.req.method !== 'POST') return undefined
   const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/x-www-form-urlencoded')
@@ -135,7 +131,7 @@ async function readForm(
       message: 'Content-Type must be application/x-www-form-urlencoded.',
     })
   const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
-  if (!isFormToken(form.get('form') ?? '', sessions.formKey, session.id, new URL(c.req.url).pathname))
+  if (!isFormToken(form.get('form') ?? '', formKey, session.id, new URL(c.req.url).pathname))
     throw new PublicError('forbidden', { message: 'This form is of another session; reload the page.' })
   return form
 }
@@ -148,7 +144,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
   const { places, sessions } = options
   const session = c.get('session') as Session
   const form = chooseForm(c)
-  const given = await readForm(c, options, session)
+  const given = await readForm(c, sessions, session)
   const isPage = form !== 'json'
   const world = (await waitBriefly(places.world(session.viewer), isPage)) ?? places.lastWorld(session.viewer)
   if (world === undefined) return answer(c, stillAsking, emptyWorldNote, frameOf)
@@ -287,11 +283,6 @@ const namespaceForm = (): Child => [
 const parentPath = (path: string): string =>
   path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/'
 
-interface ErrorPageOptions {
-  readonly frameOf: FrameOf
-  readonly sessions: Sessions
-}
-
 /** Returns the links of an error page: to a login if a new session may help, else to pages that this session may see. */
 function errorLinks(c: Context, code: ErrorCode, { loginPath }: Sessions): readonly Child[] {
   const hasSession = c.get('session') !== undefined
@@ -311,7 +302,7 @@ function errorTitle(c: Context, code: ErrorCode): string {
   return TITLES[code] ?? 'This did not work'
 }
 
-function errorPage(c: Context, error: PublicError, { frameOf, sessions }: ErrorPageOptions): Response {
+function errorPage(c: Context, error: PublicError, frameOf: FrameOf, sessions: Sessions): Response {
   for (const [name, value] of Object.entries(error.headers ?? {})) c.header(name, value)
   const { code, message, details } = error
   if (chooseForm(c) !== 'page')

@@ -93,7 +93,6 @@ async function readEntries(
 
 /** Asks the registry whether and why the viewer sees an entry. */
 async function askWhy({ base, name: registry }: Registry, token: string | undefined, name: string): Promise<WhyFacts> {
-  const nothing = { name, visible: null, checks: [] }
   try {
     const answer = await readJson(`${base}/v1/explain`, {
       method: 'POST',
@@ -113,7 +112,7 @@ async function askWhy({ base, name: registry }: Registry, token: string | undefi
       error: null,
     }
   } catch (error) {
-    return { ...nothing, error: (error as Error).message }
+    return { name, visible: null, checks: [], error: (error as Error).message }
   }
 }
 

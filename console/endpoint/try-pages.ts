@@ -13,8 +13,8 @@ import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/
 import { type Field, INPUT, readAnswers, readArguments, readFields } from '../mcp/form-values.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
-import { buildPath, formatKey, identify, servesMcp } from '../places/object-id.ts'
-import { buildHead, requireObject } from './pages.ts'
+import { buildPath, formatKey, identify } from '../places/object-id.ts'
+import { buildHead, requireMcpObject } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 import { beginLogin, keepToken } from './workload-logins.ts'
 
@@ -22,8 +22,7 @@ import { beginLogin, keepToken } from './workload-logins.ts'
  * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.
  */
 function requireTarget(visit: Visit) {
-  const object = requireObject(visit)
-  if (!servesMcp(object.kind)) throw new PublicError('not_found')
+  const object = requireMcpObject(visit)
   const { places, session, tokens } = visit
   const base = places.address(session.viewer, object)
   const token = tokens.get(session.id, formatKey(identify(object)))

@@ -1,5 +1,5 @@
 import { kinds } from '../../crds/index.ts'
-import type { ObjectIndex } from '../../operator/model/index.ts'
+import { byText, type ObjectIndex } from '../../operator/model/index.ts'
 import { listSubjects, type ReportsByObject, type Subject } from './subjects.ts'
 import { byState, type State } from './verdict.ts'
 
@@ -17,7 +17,6 @@ export const LISTED: readonly string[] = Object.values(kinds)
   .filter(({ role }) => role === 'workload' || role === 'entry')
   .map(({ kind }) => kind)
 
-const byText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 const byName = (left: Subject, right: Subject): number =>
   byText(left.namespace, right.namespace) || byText(left.name, right.name) || byText(left.kind, right.kind)
 

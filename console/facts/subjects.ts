@@ -2,12 +2,10 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import { buildPath, formatKey, identify, type ObjectId } from '../places/object-id.ts'
 import type { Report } from '../places/place.ts'
 import { type Backend, backendTrouble, readBackends, readStatusBackends } from './backends.ts'
-import { byState, judgeObject, type State, type Trouble } from './verdict.ts'
+import { byState, judgeObject, type State, type Verdict } from './verdict.ts'
 
 /** An object with its state, for the list of workloads and the first page. */
-export interface Subject extends ObjectId {
-  readonly state: State
-  readonly troubles: readonly Trouble[]
+export interface Subject extends ObjectId, Verdict {
   /** The gateways that lose tools while the object is unhealthy, and the number of those tools. */
   readonly gateways: readonly string[]
   readonly tools: number

@@ -2,16 +2,12 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { fileReasons, reasons as operatorReasons } from '../../operator/model/reasons.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
-import { conditionProblems } from '../../operator/reconcile/outcome/plan.ts'
+import { type ConditionProblem, conditionProblems } from '../../operator/reconcile/outcome/plan.ts'
 
 export type State = 'ill' | 'attention' | 'well' | 'unknown'
 
 /** A problem, with its meaning and the next step. */
-export interface Trouble {
-  readonly condition: string
-  readonly severity: 'error' | 'warning'
-  readonly reason: string
-  readonly message: string
+export interface Trouble extends ConditionProblem {
   /** RFC 3339; null if unknown. */
   readonly since: string | null
   readonly meaning: string | null
@@ -39,8 +35,9 @@ export function readConditions({ status }: KubernetesObject): readonly Condition
 
 /** Adds the text of its reason to a problem. */
 export function trouble(given: Omit<Trouble, 'meaning' | 'next' | 'help'>): Trouble {
-  const text = reasonText(given.reason)
-  return { ...given, meaning: text?.meaning ?? null, next: text?.next ?? null, help: reasonHelp(given.reason) }
+  const text = Object.hasOwn(reasons, given.reason) ? reasons[given.reason] : undefined
+  const help = text === undefined ? '/help/conditions' : `/help/conditions#${given.reason}`
+  return { ...given, meaning: text?.meaning ?? null, next: text?.next ?? null, help }
 }
 
 /** Derives an object's state from its conditions. */
@@ -86,11 +83,3 @@ export const reasons: Readonly<Record<string, ReasonText>> = {
     next: 'Check the external auth configuration of the server.',
   },
 }
-
-/** Returns the text of a reason; undefined for an unknown one. */
-const reasonText = (reason: string): ReasonText | undefined =>
-  Object.hasOwn(reasons, reason) ? reasons[reason] : undefined
-
-/** Returns the path of a reason in the help pages. */
-const reasonHelp = (reason: string): string =>
-  Object.hasOwn(reasons, reason) ? `/help/conditions#${reason}` : '/help/conditions'

@@ -3,15 +3,12 @@ import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.t
 import { buildPath, formatKey, identify, isWorkload, type ObjectId, servesMcp } from '../places/object-id.ts'
 import type { Places, Report } from '../places/place.ts'
 import { readBackends, readStatusBackends } from './backends.ts'
-import { findSubject, membersByName, type ReportsByObject } from './subjects.ts'
+import { findSubject, membersByName, type ReportsByObject, type Subject } from './subjects.ts'
 import { buildTree, reportsIn } from './tree.ts'
-import { readConditions, type State } from './verdict.ts'
+import { readConditions } from './verdict.ts'
 
 /** The facts for the head of each page of an object. */
-export interface Headed extends ObjectId {
-  readonly href: string
-  readonly state: State
-}
+export type Headed = Pick<Subject, keyof ObjectId | 'href' | 'state'>
 
 /** The facts of an object's own page. */
 export type WorkloadFacts = ReturnType<typeof workloadFacts>

@@ -51,9 +51,7 @@ interface TableOptions<Row> {
 function renderCell<Row>({ title, isNumber, width, cell }: Column<Row>, row: Row, isHead: boolean): Element {
   const content = cell(row)
   if (isHead) return h('th', { scope: 'row', class: width }, content)
-  const classes = [isNumber === true && 'num', width ?? false, content === NOTHING && 'none'].filter(
-    (one) => one !== false,
-  )
+  const classes = [isNumber && 'num', width, content === NOTHING && 'none'].filter(Boolean)
   return h('td', { 'data-label': title, class: classes.length > 0 && classes.join(' ') }, content)
 }
 
