@@ -300,10 +300,6 @@ function stopAll() {
   else window.stop()
 }
 
-/** The keys after `g`, by the links of the navigation. */
-const goals = () =>
-  new Map([...document.querySelectorAll('[data-go]')].map((link) => [link.getAttribute('data-go'), link]))
-
 let isGoing = false
 document.addEventListener('keydown', (event) => {
   const { target, key } = event
@@ -317,7 +313,8 @@ document.addEventListener('keydown', (event) => {
   }
   if (isGoing) {
     isGoing = false
-    const link = goals().get(key)
+    // The links of the navigation name their keys.
+    const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`)
     if (link instanceof HTMLElement) link.click()
     return
   }
