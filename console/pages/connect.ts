@@ -1,6 +1,6 @@
 import type { ClientSetup, ConnectFacts, LoginFacts } from '../facts/connect.ts'
 import { type Child, type Element, h } from './element.ts'
-import { copyable, copyBlock, empty, filter, labelled, facts as list, note, stateTag } from './parts.ts'
+import { copyable, copyBlock, empty, filter, labelled, facts as list, note, prose, stateTag } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 const setup = ({ client, hint, text, link }: ClientSetup): Element =>
@@ -60,11 +60,7 @@ const login = (facts: LoginFacts): Child => [
       'Redirect address',
       facts.host === null
         ? null
-        : [
-            'that of the client; programs on a machine have ',
-            h('code', {}, 'http://127.0.0.1'),
-            ' with a port of their own',
-          ],
+        : prose('that of the client; programs on a machine have `http://127.0.0.1` with a port of their own'),
     ],
   ]),
 ]
@@ -76,15 +72,7 @@ export function connectPage(facts: ConnectFacts): Child {
     facts.url === null
       ? empty(
           h('p', {}, 'No address is known at which clients can reach it.'),
-          h(
-            'p',
-            {},
-            'Set ',
-            h('code', {}, 'resourceUrl'),
-            ' or ',
-            h('code', {}, 'externalUrl'),
-            ', or wait until it is ready.',
-          ),
+          h('p', {}, prose('Set `resourceUrl` or `externalUrl`, or wait until it is ready.')),
         )
       : [
           copyable(facts.url),

@@ -2,7 +2,7 @@ import type { AuditedCall } from '../facts/calls.ts'
 import type { SourceFacts } from '../facts/source.ts'
 import type { Headed } from '../facts/workload.ts'
 import { type Child, h } from './element.ts'
-import { brief, copyBlock, details, empty, facts as list, moment, NOTHING, stateTag, table } from './parts.ts'
+import { brief, copyBlock, details, empty, facts as list, moment, NOTHING, prose, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
 /** Renders the manifest of an object. */
@@ -42,11 +42,7 @@ export const logPage = (facts: LogFacts, now: number): Child => [
     ? h(
         'p',
         { class: 'lead' },
-        'The latest calls of the audit log. All logs are in ',
-        h('code', {}, 'run.log'),
-        ' in the state folder of ',
-        h('code', {}, 'portico run'),
-        '.',
+        prose('The latest calls of the audit log. All logs are in `run.log` in the state folder of `portico run`.'),
       )
     : [
         h('p', { class: 'lead' }, 'The latest calls of the audit log. The whole log:'),
