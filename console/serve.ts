@@ -49,31 +49,20 @@ function findCluster(
 }
 
 /**
- * The connections to the API server, which all viewers share: each request carries the token of its viewer. The console
- * has no credential of its own.
+ * Creates the connections to the API server, which all viewers share: each request carries the token of its viewer. The
+ * console has no credential of its own.
  */
-class ApiClients {
-  readonly #config = new PooledKubeConfig()
-
-  constructor(cluster: ReturnType<typeof findCluster>) {
-    this.#config.loadFromOptions({
-      // The client library requires this for a server on plain http, which is allowed on loopback only and has no TLS to
-      // verify.
-      clusters: [{ skipTLSVerify: cluster.server.startsWith('http:'), ...cluster }],
-      users: [{ name: 'viewer' }],
-      contexts: [{ name: 'console', cluster: 'cluster', user: 'viewer' }],
-      currentContext: 'console',
-    })
-  }
-
-  /** Returns the client that sends this token. */
-  for(token: string | undefined): ApiServer {
-    return new ApiServer(this.#config, 'portico-console', token)
-  }
-
-  close(): Promise<void> {
-    return this.#config.closePool()
-  }
+function createConnections(cluster: ReturnType<typeof findCluster>): PooledKubeConfig {
+  const config = new PooledKubeConfig()
+  config.loadFromOptions({
+    // The client library requires this for a server on plain http, which is allowed on loopback only and has no TLS to
+    // verify.
+    clusters: [{ skipTLSVerify: cluster.server.startsWith('http:'), ...cluster }],
+    users: [{ name: 'viewer' }],
+    contexts: [{ name: 'console', cluster: 'cluster', user: 'viewer' }],
+    currentContext: 'console',
+  })
+  return config
 }
 
 /** Returns the user name of a token's owner (SelfSubjectReview, authentication.k8s.io/v1). Throws a PlaceError. */
@@ -101,7 +90,8 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
   const directory = dirname(resolve(configFile))
   const inFolder = (file: string) => resolve(directory, file)
   const log = logFor(config.logLevel)
-  const clients = new ApiClients(findCluster(config, environment, directory))
+  const connections = createConnections(findCluster(config, environment, directory))
+  const apiFor = (token: string | undefined) => new ApiServer(connections, 'portico-console', token)
   const { oidc, proxy } = config.login
   if (config.session.keyFiles.length === 0 && proxy === undefined)
     log.warn('sessions have a key of this process alone: they end with it, and other replicas do not know them')
@@ -118,7 +108,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     config,
     seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),
     oidc: own && new OidcClient(own, config.publicUrl),
-    whoIs: (token) => whoIs(clients.for(token), refusal),
+    whoIs: (token) => whoIs(apiFor(token), refusal),
     pages: {
       tokenForm: (c, to, message) => page(c, 'Log in', loginContent(to, message)),
       loggedIn: (c, to) => page(c, 'Logged in', loggedInContent(to)),
@@ -129,9 +119,9 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     title: 'cluster',
     group: config.apiGroup ?? DEFAULT_GROUP,
     namespaces: config.namespaces,
-    apiFor: ({ token }) => clients.for(token),
+    apiFor: ({ token }) => apiFor(token),
     reach: 'address',
-    close: () => clients.close(),
+    close: () => connections.closePool(),
   })
   const { metrics } = config
   const prometheus =
