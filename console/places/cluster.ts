@@ -53,14 +53,12 @@ interface CachedReports {
   readonly reports: Promise<readonly Report[]>
 }
 
-type Api = ApiServer
-
 /** The result of a list. `forbidden`: the viewer may not list the kind there. `cut`: the list is too long. */
 type Listed = 'whole' | 'cut' | 'forbidden'
 
 /** A reading of a viewer's objects. */
 interface Reading {
-  readonly api: Api
+  readonly api: ApiServer
   readonly reservation: Reservation
   /** The objects that were read so far. */
   readonly objects: ObjectIndex
@@ -83,8 +81,6 @@ export class ClusterPlaces implements Places {
     this.#worlds = new Worlds(options.mostWorldBytes)
     this.title = options.title
   }
-
-  group = (): string => this.#options.group
 
   close = (): Promise<void> => this.#options.close()
 
@@ -156,7 +152,7 @@ export class ClusterPlaces implements Places {
   /**
    * Returns the namespaces to read, those that the viewer may not read, and whether the viewer has to name namespaces.
    */
-  async #namespacesFor(viewer: Viewer, api: Api) {
+  async #namespacesFor(viewer: Viewer, api: ApiServer) {
     const { namespaces } = this.#options
     if (this.#options.isBound === true) return { found: namespaces, left: [], needsNamespaces: false }
     const listed = await listNamespaces(api)
@@ -229,20 +225,11 @@ export class ClusterPlaces implements Places {
     return decision
   }
 
-  async #review(viewer: Viewer, { verb, plural, subresource, namespace, name, group }: Right): Promise<boolean> {
+  async #review(viewer: Viewer, { plural: resource, ...attributes }: Right): Promise<boolean> {
     const body = {
       apiVersion: 'authorization.k8s.io/v1',
       kind: 'SelfSubjectAccessReview',
-      spec: {
-        resourceAttributes: {
-          verb,
-          resource: plural,
-          subresource,
-          namespace,
-          name,
-          group: group ?? this.#options.group,
-        },
-      },
+      spec: { resourceAttributes: { group: this.#options.group, ...attributes, resource } },
     }
     const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
     const { status } = await this.#options
@@ -326,7 +313,7 @@ export class ClusterPlaces implements Places {
   async #askPod(viewer: Viewer, pod: Pod, path: string): Promise<Report> {
     try {
       const status = await this.#requestPod(viewer, pod, path)
-      return isObject(status) ? { status, at: Date.now() } : { missing: 'the pod’s answer is no object' }
+      return isObject(status) ? { status } : { missing: 'the pod’s answer is no object' }
     } catch (error) {
       return { missing: `pod ${pod.metadata.name} can’t be asked: ${(error as Error).message}` }
     }
@@ -418,7 +405,7 @@ interface Right {
   readonly group?: string
 }
 
-async function readLog(api: Api, pod: Pod): Promise<readonly string[]> {
+async function readLog(api: ApiServer, pod: Pod): Promise<readonly string[]> {
   const { namespace, name } = pod.metadata
   const container = dataPlaneContainer(pod)
   const answer = await api.open('GET', buildPath(PODS, namespace, name, 'log'), {
@@ -436,7 +423,7 @@ function dataPlaneContainer(pod: Pod): string | undefined {
   return [...initContainers, ...containers].find(({ name }) => name === 'portico' || name === 'vmcp')?.name
 }
 
-async function listNamespaces(api: Api): Promise<readonly string[] | undefined> {
+async function listNamespaces(api: ApiServer): Promise<readonly string[] | undefined> {
   const resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
   try {
     const { items } = await api.list(resource, undefined, { query: { limit: PAGE } })

@@ -6,8 +6,6 @@ import { readJson } from './read-json.ts'
 
 /** The objects and processes of `portico run`. */
 export interface LocalSource {
-  /** The API group of our kinds. */
-  readonly group: string
   /** Returns the objects, with the status that an operator would write, and the file of each. */
   objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
   /** Lists the problems of the files; absent: there are none. */
@@ -32,7 +30,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
     if (endpoint === undefined) return { missing: 'it does not run' }
     try {
       const status = await readJson(`${endpoint.admin}${path}`)
-      return isObject(status) ? { status, at: Date.now() } : { missing: 'its answer is no object' }
+      return isObject(status) ? { status } : { missing: 'its answer is no object' }
     } catch (error) {
       return { missing: (error as Error).message }
     }
@@ -50,7 +48,6 @@ export function machinePlaces(source: LocalSource, title: string): Places {
   return {
     kind: 'machine',
     title,
-    group: () => source.group,
     async world(): Promise<World> {
       const { objects } = fillWorld({ objects: source.objects().map(({ object }) => object) })
       return { objects, namespaces: [], notReadable: [], asOf: Date.now(), cut: false }
@@ -69,10 +66,7 @@ export function machinePlaces(source: LocalSource, title: string): Places {
         throw new PlaceError('away', (error as Error).message)
       }
     },
-    address: (_, workload) => {
-      const url = findEndpoint(workload)?.url
-      return url === undefined ? undefined : url.replace(/\/mcp$/, '')
-    },
+    address: (_, workload) => findEndpoint(workload)?.url.replace(/\/mcp$/, ''),
     publicUrl: (workload) => findEndpoint(workload)?.url,
     audit: async (_, workload) => source.auditLines(identify(workload)),
     fileOf: (object) => {

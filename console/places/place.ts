@@ -31,7 +31,7 @@ export interface World {
 
 /** The answer of a pod's `/status`, or the reason why there is none. */
 export type Report =
-  | { readonly status: Readonly<Record<string, unknown>>; readonly at: number }
+  | { readonly status: Readonly<Record<string, unknown>> }
   | { readonly missing: string; readonly right?: string }
 
 /**
@@ -49,8 +49,6 @@ export interface Places {
   readonly kind: 'cluster' | 'machine'
   /** The name of the cluster, or of the folder. */
   readonly title: string
-  /** The API group of our kinds. */
-  readonly group: () => string
   /** Returns the objects that the viewer may read. Throws a PlaceError if that fails and nothing was read before. */
   world(viewer: Viewer): Promise<World>
   /** Returns what the viewer has read before, marked as old; undefined if nothing was. */

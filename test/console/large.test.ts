@@ -50,10 +50,7 @@ function buildObjects(count: number): readonly KubernetesObject[] {
 /** Returns a function that requests pages of a console over that many workloads. */
 function consoleOver(count: number, isCut = false) {
   const objects = buildObjects(count).map((object) => ({ object, file: 'all.yaml' }))
-  const all = machinePlaces(
-    { group: GROUP, objects: () => objects, endpoints: () => [], auditLines: () => [] },
-    'large',
-  )
+  const all = machinePlaces({ objects: () => objects, endpoints: () => [], auditLines: () => [] }, 'large')
   const places: Places = { ...all, world: async (viewer) => ({ ...(await all.world(viewer)), cut: isCut }) }
   const session = { id: 's', viewer: { id: 'ada', name: 'ada' }, canLogOut: false }
   const sessions = {

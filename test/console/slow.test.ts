@@ -235,10 +235,7 @@ test('61: the cluster’s token goes to the API server alone, and into no page',
   const served = [id('VirtualMCPServer', 'tools'), id('MCPRegistry', 'catalog')]
   const objects = served.map(({ kind, name }) => ({ object: object(kind, name, { spec: {} }), file: 'all.yaml' }))
   const endpoints = () => served.map((one) => ({ ...one, url: there, admin: there }))
-  const places = machinePlaces(
-    { group: 'portico.dev', objects: () => objects, endpoints, auditLines: () => [] },
-    'team-a',
-  )
+  const places = machinePlaces({ objects: () => objects, endpoints, auditLines: () => [] }, 'team-a')
   const token = 'token-of-the-cluster'
   const sessions = {
     ...{ isLocal: false, loginPath: '/login', formKey: Buffer.alloc(32), inMemory: 0 },
