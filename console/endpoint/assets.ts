@@ -6,15 +6,11 @@ import { CONSOLE_STYLE } from '../pages/style.ts'
 const ICON =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#5b6ee0" stroke-width="2" stroke-linecap="round" stroke-linejoin="round"><path d="M3 8 12 3l9 5v2H3z"/><path d="M5 10v9M10 10v9M14 10v9M19 10v9M3 21h18"/></svg>'
 
-/** The assets of the pages. The paths of `style` and `script` change with their content. */
-export interface Assets {
-  readonly style: string
-  readonly script: string
-  routes(app: Hono): void
-}
-
-/** Reads the assets. A path contains the hash of the content, so browsers may cache it without limit. */
-export function readAssets(): Assets {
+/**
+ * Reads the assets of the pages. The paths of `style` and `script` contain the hash of the content, so browsers may cache
+ * them without limit.
+ */
+export function readAssets() {
   const source = readFileSync(new URL('../browser/console.js', import.meta.url), 'utf8')
   const hashedPath = (text: string, type: string) =>
     `/assets/console.${hash('sha256', text, 'hex').slice(0, 16)}.${type}`
@@ -27,7 +23,7 @@ export function readAssets(): Assets {
   return {
     style,
     script,
-    routes(app) {
+    routes(app: Hono): void {
       app.get('/assets/:name', (c) => {
         const file = Object.hasOwn(files, c.req.path) ? files[c.req.path] : undefined
         if (file === undefined) return c.notFound()

@@ -1,21 +1,7 @@
 import { isObject } from '../../crds/settings/json.ts'
 
 /** A call, as recorded in the audit log. */
-export interface AuditedCall {
-  readonly time: string
-  readonly type: string
-  readonly who: string
-  /** The `sub` of the token; empty for an anonymous caller. */
-  readonly sub: string
-  readonly client: string
-  readonly tool: string
-  readonly error: string
-  readonly requestId: string
-  /** `success`, `denied` or another word of the log. */
-  readonly outcome: string
-  /** Milliseconds; null if the line has none. */
-  readonly durationMs: number | null
-}
+export type AuditedCall = NonNullable<ReturnType<typeof parseCall>>
 
 const MOST = 50
 
@@ -32,7 +18,7 @@ export function listDenied(lines: readonly string[]): readonly AuditedCall[] {
 }
 
 /** Returns the call of an audit line; undefined if it has another form. */
-export function parseCall(line: string): AuditedCall | undefined {
+export function parseCall(line: string) {
   let event: unknown
   try {
     event = JSON.parse(line)
@@ -48,12 +34,15 @@ export function parseCall(line: string): AuditedCall | undefined {
     time: text(event['time']),
     type: text(event['type']),
     who: text(subject?.['name']) || text(subject?.['id']) || 'anonymous',
+    /** The `sub` of the token; empty for an anonymous caller. */
     sub: text(subject?.['id']),
     client: text(client?.['name']) || text(client?.['id']),
     tool: text(target?.['tool']) || text(target?.['name']),
     error: text(event['error']),
     requestId: text(event['request_id']),
+    /** `success`, `denied` or another word of the log. */
     outcome: text(event['outcome']),
+    /** Milliseconds; null if the line has none. */
     durationMs: typeof durationMs === 'number' ? durationMs : null,
   }
 }

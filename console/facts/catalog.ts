@@ -3,15 +3,7 @@ import { readYaml, valueOfYaml } from '../../dataplane/config/read/yaml.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 
 /** An entry of a registry, as a card shows it. Its texts come from publishers and are untrusted. */
-export interface CatalogEntry {
-  readonly name: string
-  readonly title: string
-  readonly description: string
-  readonly version: string
-  readonly href: string
-  readonly remotes: readonly string[]
-  readonly commands: readonly string[]
-}
+export type CatalogEntry = NonNullable<ReturnType<typeof readEntry>>
 
 /** The registry's explanation whether an entry is visible. */
 export interface WhyFacts {
@@ -42,7 +34,7 @@ export interface CatalogFacts {
 const text = (value: unknown, most = 2_000): string => (typeof value === 'string' ? value.slice(0, most) : '')
 
 /** Reads an entry of the registry API (v0.1), whose document is in `server`. */
-export function readEntry(item: unknown, registry: string): CatalogEntry | undefined {
+export function readEntry(item: unknown, registry: string) {
   const server = isObject(item) && isObject(item['server']) ? item['server'] : undefined
   const name = text(server?.['name'], 300)
   if (server === undefined || name === '') return undefined

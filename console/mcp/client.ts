@@ -173,13 +173,7 @@ function parseMessage(text: string): Readonly<Record<string, unknown>> | undefin
 }
 
 /** A tool in a workload's list. None of its members is trusted. */
-export interface Tool {
-  readonly name: string
-  readonly title: string
-  readonly description: string
-  readonly inputSchema: unknown
-  readonly annotations: Readonly<Record<string, unknown>>
-}
+export type Tool = ReturnType<typeof readTool>
 
 const MOST_PAGES = 100
 
@@ -208,7 +202,7 @@ export async function listTools(target: Target): Promise<Listed> {
   }
 }
 
-const readTool = (item: Readonly<Record<string, unknown>>): Tool => ({
+const readTool = (item: Readonly<Record<string, unknown>>) => ({
   name: text(item['name']),
   title: text(item['title']),
   description: text(item['description']),

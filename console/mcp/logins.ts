@@ -37,12 +37,6 @@ interface PendingLogin {
   readonly redirect: string
 }
 
-/** A completed login. Times are milliseconds since 1970. */
-export interface LoggedIn extends Pick<LoginRequest, 'workload' | 'back' | 'values'> {
-  readonly token: string
-  readonly endsAt: number | undefined
-}
-
 const LOGIN_MS = 600_000
 const SERVER_MS = 30_000
 /** The most sessions with logins in progress, and the most logins in progress of one session. */
@@ -142,8 +136,11 @@ export class WorkloadLogins {
     }
   }
 
-  /** Exchanges the code for a token. `search`: the query with which the browser returned. Throws a PublicError. */
-  async finish(search: string, session: string): Promise<LoggedIn> {
+  /**
+   * Exchanges the code for a token. `search`: the query with which the browser returned. `endsAt`: milliseconds since
+   * 1970. Throws a PublicError.
+   */
+  async finish(search: string, session: string) {
     const state = new URLSearchParams(search).get('state') ?? ''
     const begun = this.#begun.get(session, state)
     if (begun === undefined)
@@ -168,13 +165,6 @@ export class WorkloadLogins {
   }
 }
 
-/** A workload's protected resource metadata (RFC 9728), as far as it is used. */
-interface Resource {
-  readonly resource: string
-  readonly issuer: string
-  readonly scopes: readonly string[]
-}
-
 const createRefusal = (message: string, cause?: unknown): PublicError =>
   new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
 
@@ -186,8 +176,11 @@ const allowedReach = (issuer: string) => ({ allowPrivateIP: true, allowLoopback:
 
 const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
 
-/** Reads the resource's metadata and checks it against the workload's configuration. Throws a PublicError. */
-export async function readResource({ metadataUrl, issuers }: LoginTarget): Promise<Resource> {
+/**
+ * Reads a workload's protected resource metadata (RFC 9728) and checks it against the workload's configuration. Throws a
+ * PublicError.
+ */
+export async function readResource({ metadataUrl, issuers }: LoginTarget) {
   let found: unknown
   try {
     found = await readJson(metadataUrl)

@@ -34,14 +34,6 @@ export interface Tokens {
   readonly endsAt?: number | undefined
 }
 
-/** The state of a login while the user is at the provider. */
-interface PendingLogin {
-  readonly url: string
-  readonly state: string
-  readonly nonce: string
-  readonly verifier: string
-}
-
 /** A login at an OpenID Connect provider: authorization code with PKCE, `state` and `nonce`. */
 export class OidcClient {
   readonly #login: OidcLogin
@@ -53,7 +45,8 @@ export class OidcClient {
     this.#redirect = new URL('/login/callback', publicUrl).href
   }
 
-  async start(): Promise<PendingLogin> {
+  /** Returns the URL of the provider, and the state of the login while the user is there. */
+  async start() {
     const found = await this.#provider()
     const [state, nonce, verifier] = [client.randomState(), client.randomNonce(), client.randomPKCECodeVerifier()]
     const url = client.buildAuthorizationUrl(found, {
