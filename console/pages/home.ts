@@ -4,7 +4,7 @@ import type { State, Trouble } from '../facts/verdict.ts'
 import { describeKind, formatKey } from '../places/object-id.ts'
 import type { Places } from '../places/place.ts'
 import { type Child, type Element, h } from './element.ts'
-import { brief, copyable, empty, incidents, moment, note, prose, stateSign, stateTag } from './parts.ts'
+import { brief, copyable, empty, incidents, moment, note, prose, SIGNS, stateTag } from './parts.ts'
 
 const TALLIES: readonly (readonly [State, string])[] = [
   ['ill', 'ill'],
@@ -25,7 +25,7 @@ function tally({ counts }: HomeFacts): Element {
           'a',
           { class: counts[state] === 0 ? 'none' : state, href: `/workloads?kind=all&state=${state}` },
           h('b', {}, String(counts[state])),
-          h('span', {}, h('span', { 'aria-hidden': 'true' }, `${stateSign(state)} `), word),
+          h('span', {}, h('span', { 'aria-hidden': 'true' }, `${SIGNS[state]} `), word),
         ),
       ),
     ),

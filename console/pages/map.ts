@@ -2,7 +2,7 @@ import { kinds } from '../../crds/index.ts'
 import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
 import { describeKind } from '../places/object-id.ts'
 import { type Child, type Element, each, h, repeated, visible } from './element.ts'
-import { empty, filter, NOTHING, pager, select, stateSign, stateTag, table } from './parts.ts'
+import { empty, filter, NOTHING, pager, SIGNS, select, stateTag, table } from './parts.ts'
 
 /** The number of characters that fit into a box. */
 const FITTING = 18
@@ -17,7 +17,7 @@ const isState = (state: Box['state']) =>
 
 function chooseSign({ state }: Box): string {
   if (state === 'missing') return '✕'
-  return isState(state) ? stateSign(state) : '…'
+  return isState(state) ? SIGNS[state] : '…'
 }
 
 function wordOfState({ state }: Box): Child {

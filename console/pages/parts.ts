@@ -2,7 +2,8 @@
 import type { State, Trouble } from '../facts/verdict.ts'
 import { type Child, type Element, each, h } from './element.ts'
 
-const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
+/** The sign of each state. */
+export const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
 /** The word of each state. */
 export const WORDS: Readonly<Record<State, string>> = {
   ill: 'ill',
@@ -14,8 +15,6 @@ export const WORDS: Readonly<Record<State, string>> = {
 /** Renders the sign of a state with a word. */
 export const stateTag = (state: State, word: string = WORDS[state]): Element =>
   h('span', { class: `state ${state}` }, h('span', { 'aria-hidden': 'true' }, SIGNS[state]), word)
-
-export const stateSign = (state: State): string => SIGNS[state]
 
 /** The text of an empty cell, which a narrow screen leaves out. */
 export const NOTHING = '–'
