@@ -1,4 +1,4 @@
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import { parseArgs } from 'node:util'
 
 /** The parts of the process that a command uses. Only code here and below reads the environment. */
 export interface Io {
@@ -59,14 +59,6 @@ export class UsageError extends Error {
 const help: Option = { type: 'boolean', short: 'h', description: 'Shows this text.' }
 const withHelp = (command: Command) => ({ ...command.options, help })
 
-function toParseArgs(options: Readonly<Record<string, Option>>): ParseArgsOptionsConfig {
-  const config: ParseArgsOptionsConfig = {}
-  for (const [name, { type, short, multiple }] of Object.entries(options)) {
-    config[name] = { type, ...(short ? { short } : {}), ...(multiple ? { multiple } : {}) }
-  }
-  return config
-}
-
 function checkChoices(command: Command, given: Given): void {
   for (const [name, { value }] of Object.entries(command.options)) {
     const chosen = given.text(name)
@@ -79,18 +71,16 @@ function checkChoices(command: Command, given: Given): void {
 /** Reads a command's arguments. Returns `help` if its help text is requested, even if the rest is wrong. */
 export function readArguments(command: Command, argv: readonly string[]): Given | 'help' {
   if (argv.includes('--help') || argv.includes('-h')) return 'help'
-  let values: Record<string, unknown>
-  let positionals: string[]
+  let parsed: { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] }
   try {
-    const parsed = parseArgs({ args: [...argv], options: toParseArgs(withHelp(command)), allowPositionals: true })
-    values = parsed.values
-    positionals = parsed.positionals
+    parsed = parseArgs({ args: argv, options: withHelp(command), allowPositionals: true })
   } catch (error) {
     throw new UsageError(simplifyMessage(error as Error, Object.keys(withHelp(command))))
   }
+  const { values, positionals } = parsed
   const given: Given = {
     positionals,
-    text: (option) => (values[option] as string | undefined) ?? command.options[option]?.default,
+    text: (option) => values[option] as string | undefined,
     texts: (option) => [values[option] ?? []].flat() as string[],
     flag: (option) => values[option] === true,
   }
@@ -116,9 +106,14 @@ const formatOption = (name: string, { short, value, type }: Option) => {
 export function formatHelp(command: Command, program: string): string {
   const rows = Object.entries(withHelp(command)).map(([name, option]) => {
     const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`
-    return [formatOption(name, option), `${option.description}${fallback}`] as const
+    return [formatOption(name, option), `${option.description}${fallback}`]
   })
-  const width = Math.max(...rows.map(([term]) => term.length))
-  const options = rows.map(([term, text]) => `  ${term.padEnd(width)}  ${text}`).join('\n')
+  const options = alignColumns(rows).join('\n')
   return `Usage: ${program} ${command.name} ${command.synopsis}\n\n${command.about}\n\nOptions:\n${options}\n`
+}
+
+/** Formats rows as lines of columns, each as wide as its widest cell. `indent` begins each line. */
+export function alignColumns(rows: readonly (readonly string[])[], indent = '  '): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  return rows.map((row) => `${indent}${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')}`.trimEnd())
 }

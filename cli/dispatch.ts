@@ -1,5 +1,5 @@
 import { closest } from '../crds/settings/closest.ts'
-import { formatHelp, type Io, type Program, readArguments, UsageError } from './command.ts'
+import { alignColumns, formatHelp, type Io, type Program, readArguments, UsageError } from './command.ts'
 import { staySmall } from './memory.ts'
 
 /** Each command is one file or folder, loaded when it is called: a gateway's process loads nothing of the operator. */
@@ -39,8 +39,7 @@ export const portico: Program = {
 }
 
 function formatOverview({ name: program, about, commands }: Program): string {
-  const width = Math.max(...Object.keys(commands).map((name) => name.length))
-  const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
+  const rows = alignColumns(Object.entries(commands).map(([name, { summary }]) => [name, summary]))
   return `Usage: ${program} COMMAND [options]
 
 ${about}

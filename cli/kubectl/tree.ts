@@ -1,4 +1,5 @@
 import type { Branch } from '../../console/facts/tree.ts'
+import { alignColumns } from '../command.ts'
 
 /** Puts an untrusted text on one line, without characters that would control a terminal. */
 export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim()
@@ -20,15 +21,9 @@ export const treeText = (trees: readonly Branch[]): string =>
 
 /** Formats rows as columns; the first row is the head. */
 export function columns(rows: readonly (readonly string[])[]): string {
-  const plain = rows.map((row) => row.map(printable))
-  const widths = (plain[0] ?? []).map((_, column) => Math.max(...plain.map((row) => row[column]?.length ?? 0)))
-  return plain
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('')
+  const lines = alignColumns(
+    rows.map((row) => row.map(printable)),
+    '',
+  )
+  return lines.map((line) => `${line}\n`).join('')
 }

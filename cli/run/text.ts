@@ -1,12 +1,8 @@
 import type { Endpoint, Problem, Report } from '../../operator/standalone/report.ts'
+import { alignColumns } from '../command.ts'
 
 const formatName = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
   namespace === '' ? name : `${namespace}/${name}`
-
-const formatTable = (rows: readonly (readonly string[])[]) => {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  return rows.map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd())
-}
 
 const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, formatName(id), url, `${admin}/status`]
 
@@ -40,7 +36,7 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
   const pages = listClientEndpoints(endpoints).map(({ url }) => new URL('/', url).href)
   return [
     '',
-    ...formatTable([['KIND', 'NAME', 'URL', 'STATUS'], ...consoleRow, ...endpoints.map(row)]),
+    ...alignColumns([['KIND', 'NAME', 'URL', 'STATUS'], ...consoleRow, ...endpoints.map(row)]),
     '',
     'Connect a client:',
     ...lines.map((line) => `  ${line}`),
