@@ -1,61 +1,35 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
-import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/listen.ts'
+import type { ServedGateway, serveGateway } from '../dataplane/gateway/index.ts'
+import type { serveRegistry } from '../dataplane/registry/index.ts'
+import { atOnce, drainTimes, PRE_STOP } from '../dataplane/server/listen/listen.ts'
 import { type Command, type Given, type Io, UsageError, waitForAbort } from './command.ts'
 import { answerFast, stayCompiled } from './memory.ts'
 import { readAddress, readGivenLogLevel } from './options/serving.ts'
 import { version } from './package-info.ts'
 
-interface Served {
-  readonly url: string
-  readonly adminUrl: string
-  /** Makes the log write more, or undoes that. */
-  switchDebug(): void
-  close(times?: DrainTimes): Promise<void>
-}
-
-interface Listeners {
-  readonly configFile: string
-  readonly listen: string
-  readonly adminListen: string
-  /** Answers a preStop hook with these times. */
-  readonly preStop?: DrainTimes
-}
+type PlaneOptions = Parameters<typeof serveGateway>[0] & Parameters<typeof serveRegistry>[0]
 
 const planes: Readonly<
-  Record<string, { readonly listen: string; start(options: Listeners, io: Io): Promise<Served> }>
+  Record<string, { readonly listen: string; start(options: PlaneOptions): Promise<ServedGateway> }>
 > = {
   gateway: {
     listen: ':4483',
-    async start(options, io) {
+    async start(options) {
       answerFast()
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
-      const own = {
-        stateDirectory: readStateDirectory(io),
-        memoryBytes: readContainerMemory(),
-        exports: exportTimes(io),
-      }
-      return serveGateway({ ...options, ...own, logLevel: readGivenLogLevel(io) })
+      return serveGateway(options)
     },
   },
   registry: {
     listen: ':8080',
-    async start(options, io) {
+    async start(options) {
       stayCompiled()
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
-      return serveRegistry({
-        ...options,
-        stateDirectory: readStateDirectory(io),
-        memoryBytes: readContainerMemory(),
-        exports: exportTimes(io),
-        logLevel: readGivenLogLevel(io),
-        version: { version, node: process.version },
-      })
+      return serveRegistry({ ...options, version: { version, node: process.version } })
     },
   },
 }
-
-const readStateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
 
 /** Returns the intervals of telemetry exports, by OpenTelemetry's variables; invalid values are ignored. */
 function exportTimes({ env }: Io) {
@@ -84,7 +58,7 @@ function readSeconds(given: Given, option: string): number {
 /** The share of a pod's grace period for the hook before the server ends; the server ends in the rest. */
 const PRE_STOP_SHARE = 0.75
 
-function readUsage(given: Given) {
+function readUsage(given: Given, io: Io) {
   const [name] = given.positionals
   const what = Object.keys(planes).join(' or ')
   if (name === undefined) throw new UsageError(`what to serve is missing: ${what}`)
@@ -102,6 +76,10 @@ function readUsage(given: Given) {
       configFile,
       listen: readAddress(given, 'listen') ?? plane.listen,
       adminListen: readAddress(given, 'admin-listen') ?? ':8081',
+      stateDirectory: io.env['PORTICO_STATE_DIR'] || '.portico',
+      memoryBytes: readContainerMemory(),
+      exports: exportTimes(io),
+      logLevel: readGivenLogLevel(io),
     },
   }
 }
@@ -143,12 +121,12 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
   },
   mostOperands: 1,
   async run(given, io) {
-    const { plane, drain, options } = readUsage(given)
-    let served: Served | undefined
+    const { plane, drain, options } = readUsage(given, io)
+    let served: ServedGateway | undefined
     const onSignal = () => served?.switchDebug()
     process.on('SIGUSR2', onSignal)
     try {
-      served = await plane.start(options, io)
+      served = await plane.start(options)
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       for (const finding of error.findings) io.err(findingLine({ file: options.configFile, ...finding }))
