@@ -1,8 +1,6 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
-import type { Logger } from 'pino'
 import { type ServedConsole, serveLocalConsole } from '../../console/local.ts'
-import type { LocalSource } from '../../console/places/machine.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { listenError } from '../../operator/standalone/ports/local-ports.ts'
 import type { Report } from '../../operator/standalone/report.ts'
@@ -44,34 +42,30 @@ const formatJsonLine = ({ ready, endpoints, problems }: Report, served: ServedCo
 /** Reasons of problems of a process; its log may tell more. */
 const OF_PROCESSES: ReadonlySet<string> = new Set(['Crashed', 'NotAnswering', 'NotReady'])
 
-interface TextOptions {
+interface ReporterOptions {
+  readonly isJson: boolean
   readonly paths: readonly string[]
   logFile(): string
   served(): ServedConsole | undefined
 }
 
-function createTextReporter({ paths, logFile, served }: TextOptions, io: Io) {
-  let before: Report | undefined
-  return (report: Report, changes: readonly string[]) => {
-    if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
-    else io.out(overviewText(report, paths, served()?.openUrl()))
-    const problems = newProblems(report, before)
-    for (const problem of problems) io.err(`portico: ${problem}`)
-    if (report.problems.some(({ reason }) => OF_PROCESSES.has(reason)) && problems.length > 0)
-      io.err(`portico: more of their output is in ${logFile()}`)
-    before = report
-  }
-}
-
-function createJsonReporter(served: () => ServedConsole | undefined, io: Io) {
+function createReporter({ isJson, paths, logFile, served }: ReporterOptions, io: Io) {
   let before: Report | undefined
   return {
-    report(report: Report) {
-      io.out(formatJsonLine(report, served()))
-      for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
+    onReport(report: Report, changes: readonly string[]) {
+      if (isJson) io.out(formatJsonLine(report, served()))
+      else if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
+      else io.out(overviewText(report, paths, served()?.openUrl()))
+      const problems = newProblems(report, before)
+      for (const problem of problems) io.err(`portico: ${problem}`)
+      if (!isJson && problems.length > 0 && report.problems.some(({ reason }) => OF_PROCESSES.has(reason)))
+        io.err(`portico: more of their output is in ${logFile()}`)
       before = report
     },
-    repeat: () => before && io.out(formatJsonLine(before, served())),
+    onOpened() {
+      if (!isJson) io.out(`console: opened; for another browser: ${served()?.openUrl()}\n`)
+      else if (before) io.out(formatJsonLine(before, served()))
+    },
   }
 }
 
@@ -131,7 +125,7 @@ Default: ${findQuickstart()}.`,
     const consoleAddress = readConsole(given)
     const isJson = given.text('output') === 'json'
     let served: ServedConsole | undefined
-    const json = createJsonReporter(() => served, io)
+    const { onReport, onOpened } = createReporter({ isJson, paths, logFile: () => logFile, served: () => served }, io)
     const standalone = new Standalone({
       paths,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
@@ -140,7 +134,7 @@ Default: ${findQuickstart()}.`,
       ...readPodTemplate(given),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,
-      onReport: isJson ? json.report : createTextReporter({ paths, logFile: () => logFile, served: () => served }, io),
+      onReport,
       show: (line) => io.err(line),
       isVerbose: given.flag('verbose'),
       isShown: consoleAddress !== 'off',
@@ -148,15 +142,12 @@ Default: ${findQuickstart()}.`,
     const logFile = shortenPath(standalone.logFile)
     if (!isJson) io.out(`Starting the workloads of ${paths.join(', ')}; the output of the processes is in ${logFile}\n`)
     try {
-      served = await serveRunConsole({
-        address: consoleAddress,
-        source: standalone,
-        title: paths.join(', '),
+      served = await serveRunConsole(consoleAddress, {
+        viewer: 'This machine',
+        places: async () =>
+          (await import('../../console/places/machine.ts')).machinePlaces(standalone, paths.join(', ')),
         log: () => createLog({ name: 'console', level: readGivenLogLevel(io) ?? 'warn' }),
-        onOpened: () => {
-          if (isJson) json.repeat()
-          else io.out(`console: opened; for another browser: ${served?.openUrl()}\n`)
-        },
+        onOpened,
       })
     } catch (error) {
       await standalone.close()
@@ -173,29 +164,12 @@ Default: ${findQuickstart()}.`,
 /** The ports that are tried where nobody has named one; gateways count up from the next. */
 const PORTS = [4480, 4481, 4482, 0]
 
-interface RunConsoleOptions {
-  readonly address: string | undefined
-  readonly source: LocalSource
-  readonly title: string
-  readonly log: () => Logger
-  readonly onOpened: () => void
-}
-
 /** Serves the console of `portico run`; returns undefined if it is off. Throws an Error if a named port is taken. */
-async function serveRunConsole({
-  address,
-  source,
-  title,
-  log,
-  onOpened,
-}: RunConsoleOptions): Promise<ServedConsole | undefined> {
+async function serveRunConsole(
+  address: string | undefined,
+  options: Omit<Parameters<typeof serveLocalConsole>[0], 'listen'>,
+): Promise<ServedConsole | undefined> {
   if (address === 'off') return undefined
-  const options = {
-    viewer: 'This machine',
-    onOpened,
-    places: async () => (await import('../../console/places/machine.ts')).machinePlaces(source, title),
-    log,
-  }
   if (address !== undefined) return serveLocalConsole({ ...options, listen: address })
   for (const port of PORTS)
     try {
