@@ -4,7 +4,7 @@ import { DEFAULT_GROUP } from '../crds/index.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { type Command, type Given, type Io, UsageError, waitForAbort } from './command.ts'
 import { collectOften } from './memory.ts'
-import { readApiGroup } from './options/manifests.ts'
+import { clusterGroupOption, readApiGroup } from './options/manifests.ts'
 import { isLoopback, readAddress, readGivenLogLevel, readLogLevel } from './options/serving.ts'
 
 const DEFAULT_ADDRESS = '127.0.0.1:4480'
@@ -110,11 +110,7 @@ prints lets one browser in.`,
       description: 'Serves from a pod, with logins, by this configuration (YAML).',
     },
     open: { type: 'boolean', description: 'Opens the browser.' },
-    'api-group': {
-      type: 'string',
-      value: 'GROUP',
-      description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
-    },
+    'api-group': clusterGroupOption,
   },
   mostOperands: 0,
   run: (given, io) => (given.text('config') === undefined ? serveKubeconfig(given, io) : serveInPod(given, io)),

@@ -3,17 +3,13 @@ import { ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-ser
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
-import { readApiGroup } from '../options/manifests.ts'
+import { clusterGroupOption, readApiGroup } from '../options/manifests.ts'
 
 export const clusterOptions = {
   kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },
   context: { type: 'string', value: 'NAME', description: 'Context of the kubeconfig. Default: the current one.' },
   namespace: { type: 'string', short: 'n', value: 'NAME', description: 'Default: that of the context.' },
-  'api-group': {
-    type: 'string',
-    value: 'GROUP',
-    description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
-  },
+  'api-group': clusterGroupOption,
 } as const satisfies Readonly<Record<string, Option>>
 
 export interface Cluster {

@@ -23,7 +23,7 @@ import { findHeld, type Released, releaseAll } from '../../operator/runtime/remo
 import { createIsRemoved, readOwnPod } from '../../operator/runtime/removal/removal.ts'
 import { type Command, type Given, type Io, UsageError, waitForAbort } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
-import { readApiGroup } from '../options/manifests.ts'
+import { clusterGroupOption, readApiGroup } from '../options/manifests.ts'
 import {
   adminFromOption,
   podTemplateOption,
@@ -166,11 +166,7 @@ Install it with 'kubectl apply -k operator/deploy'. Several replicas may run wit
       value: 'NAME',
       description: 'Only this namespace; repeatable. Default: all.',
     },
-    'api-group': {
-      type: 'string',
-      value: 'GROUP',
-      description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
-    },
+    'api-group': clusterGroupOption,
     installation: {
       type: 'string',
       value: 'NAME',

@@ -1,3 +1,4 @@
+import { DEFAULT_GROUP } from '../../crds/index.ts'
 import { isGroup } from '../../operator/cluster/files/group.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 
@@ -5,6 +6,12 @@ export const groupOption: Option = {
   type: 'string',
   value: 'GROUP',
   description: 'API group of our kinds; also PORTICO_API_GROUP. Default: the one on which the manifests agree.',
+}
+
+/** The same for commands that read a cluster. */
+export const clusterGroupOption = {
+  ...groupOption,
+  description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
 }
 
 /**
