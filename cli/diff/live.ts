@@ -1,17 +1,19 @@
 import { formatApiVersion, kinds, VERSION } from '../../crds/index.ts'
-import type { CoreObject, Manifest } from '../../operator/cluster/files/index.ts'
+import type { Manifest, ManifestSet } from '../../operator/cluster/files/index.ts'
 import { type ApiServer, isNotFound, listServed } from '../../operator/cluster/kubernetes/api-server.ts'
-import { childKinds, type Resource } from '../../operator/cluster/kubernetes/resource.ts'
-import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
+import { childKinds, childResource, type Resource } from '../../operator/cluster/kubernetes/resource.ts'
+import { fillWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
 import { childName } from '../../operator/render/object/object.ts'
 
-const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
-const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+const CONTENTS: readonly Resource[] = [
+  { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' },
+  childResource('ConfigMap'),
+]
 
 type Content = KubernetesObject & { readonly data?: Record<string, string> }
 
-/** Reads objects of our kinds in some namespaces. */
-export async function fetchLiveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
+/** Reads objects of our kinds in some namespaces; undefined: in all. */
+export async function fetchLiveObjects(api: ApiServer, group: string, namespaces: readonly (string | undefined)[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
     for (const { kind, plural } of Object.values(kinds))
@@ -76,10 +78,7 @@ const read = (api: ApiServer, resource: Resource, namespace: string, name: strin
     throw error
   })
 
-interface Brought {
-  readonly secrets: readonly CoreObject[]
-  readonly configMaps: readonly CoreObject[]
-}
+type Brought = Pick<ManifestSet, 'secrets' | 'configMaps'>
 
 function put(world: World, { kind, metadata, data = {} }: Content): void {
   const place = `${metadata.namespace}/${metadata.name}`
@@ -106,13 +105,12 @@ export async function buildWorld(
   contents: Contents,
   brought: Brought = { secrets: [], configMaps: [] },
 ): Promise<World> {
-  const world = createWorld()
-  for (const object of objects) world.objects.put(object)
+  const world = fillWorld({ objects })
   const named = objects.flatMap(({ kind, metadata: { namespace = '', name } }) =>
     world.objects.references(kind, namespace, name).map((one) => ({ ...one, namespace })),
   )
   for (const { kind, namespace, name } of named) {
-    const resource = [SECRETS, CONFIG_MAPS].find((one) => one.kind === kind)
+    const resource = CONTENTS.find((one) => one.kind === kind)
     if (!resource) continue
     const key = `${kind} ${namespace}/${name}`
     if (!contents.has(key)) contents.set(key, await read(api, resource, namespace, name))

@@ -1,11 +1,11 @@
 import { buildTree, type Reports, reportsIn } from '../../console/facts/tree.ts'
 import { readConditions } from '../../console/facts/verdict.ts'
 import { runningPod } from '../../console/places/pods.ts'
-import { kinds, VERSION } from '../../crds/index.ts'
-import { listServed } from '../../operator/cluster/kubernetes/api-server.ts'
-import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
+import { kinds } from '../../crds/index.ts'
+import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
 import { readStatusAt } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Command, Io } from '../command.ts'
+import { fetchLiveObjects } from '../diff/live.ts'
 import { type Cluster, clusterOptions, inCluster, readWorkload } from './cluster.ts'
 import { withForwarded } from './program.ts'
 import { treeText } from './tree.ts'
@@ -19,14 +19,6 @@ async function readReports(cluster: Cluster, workload: KubernetesObject, io: Io)
   } catch (error) {
     return `the pod can’t be asked: ${(error as Error).message}`
   }
-}
-
-async function listObjects({ api, group }: Cluster, namespace: string | undefined): Promise<ObjectIndex> {
-  const { objects } = createWorld()
-  for (const { kind, plural } of Object.values(kinds))
-    for (const object of await listServed(api, { group, version: VERSION, plural, kind }, { namespace }))
-      objects.put(object)
-  return objects
 }
 
 const isReady = (object: KubernetesObject) =>
@@ -47,7 +39,8 @@ Exits 1 if a workload isn’t ready.`,
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
       const one = given.positionals.length > 0 ? await readWorkload(given, cluster) : undefined
-      const objects = await listObjects(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
+      const namespace = given.flag('all-namespaces') ? undefined : cluster.namespace
+      const { objects } = fillWorld({ objects: await fetchLiveObjects(cluster.api, cluster.group, [namespace]) })
       const workloads = one
         ? [one]
         : objects.all().filter(({ kind }) => kinds[kind as keyof typeof kinds]?.role === 'workload')

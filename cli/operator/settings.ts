@@ -1,12 +1,11 @@
 import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../operator/cluster/kubernetes/resource.ts'
 import type { ReconcileContext } from '../../operator/reconcile/index.ts'
 import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/network.ts'
 import { type Given, type Io, readArguments } from '../command.ts'
 import { readAdminPeers, readPodTemplate } from '../options/pod-options.ts'
 import { defaultImage } from '../package-info.ts'
 import { command as operatorCommand } from './index.ts'
-
-const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 
 interface OperatorDeployment {
   readonly spec: {
@@ -22,7 +21,7 @@ export async function readSettings(api: ApiServer, given: Given, io: Io): Promis
   let args: readonly string[] = []
   let image = defaultImage
   try {
-    const deployment = await api.get<OperatorDeployment>(DEPLOYMENTS, namespace, OPERATOR_NAME)
+    const deployment = await api.get<OperatorDeployment>(childResource('Deployment'), namespace, OPERATOR_NAME)
     const [container] = deployment.spec.template.spec.containers
     args = container?.args?.slice(1) ?? []
     image = container?.image ?? image
