@@ -92,12 +92,16 @@ function createEndpoint(base: string, workload: KubernetesObject, token: string 
 }
 
 /** Reads the text of a body. Throws an Error if it is too long for a legitimate answer. */
-export async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
+export async function readBounded(
+  body: AsyncIterable<Buffer>,
+  most = MOST_BYTES,
+  what = 'the answer',
+): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > MOST_BYTES) throw new Error(`the answer has more than ${MOST_BYTES} bytes`)
+    if (size > most) throw new Error(`${what} has more than ${most} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

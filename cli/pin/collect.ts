@@ -16,6 +16,7 @@ import type { Report } from '../../operator/standalone/report.ts'
 import { Standalone } from '../../operator/standalone/standalone.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from '../kubectl/cluster.ts'
+import { readBounded } from '../kubectl/endpoint.ts'
 import { withForwarded } from '../kubectl/program.ts'
 import { removeRepeats, type Shown, shownBy } from './pinned.ts'
 
@@ -39,15 +40,9 @@ async function fetchDefinitions(admin: string, query = ''): Promise<unknown> {
   const { statusCode, body } = await request(`${admin}/definitions${query}`, {
     signal: AbortSignal.timeout(ANSWER_MS),
   })
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > LARGEST_ANSWER) throw new Error(`/definitions has more than ${LARGEST_ANSWER} bytes`)
-    chunks.push(chunk)
-  }
+  const text = await readBounded(body, LARGEST_ANSWER, '/definitions')
   if (statusCode !== 200) throw new Error(`/definitions answers ${statusCode}`)
-  return JSON.parse(Buffer.concat(chunks).toString())
+  return JSON.parse(text)
 }
 
 const NOT_LISTED = 'its data plane has no list yet: the server does not answer'
@@ -176,28 +171,19 @@ export async function collectFromFiles(
   })
   try {
     standalone.start()
-    return await waitForServers(servers, () => report, io)
+    const end = performance.now() + START_LIMIT_MS
+    const isOver = () => performance.now() > end || io.stop.aborted
+    const found = servers.map(
+      async (server) => [objectKey(server), await waitForServer(server, () => report, isOver)] as const,
+    )
+    return new Map(await Promise.all(found))
   } finally {
     await standalone.close()
     rmSync(state, { recursive: true, force: true })
   }
 }
 
-/** Asks for each server until two looks in turn find the same. */
-async function waitForServers(
-  servers: readonly Server[],
-  report: () => Report | undefined,
-  io: Io,
-): Promise<Collected> {
-  const end = performance.now() + START_LIMIT_MS
-  const isOver = () => performance.now() > end || io.stop.aborted
-  return new Map(
-    await Promise.all(
-      servers.map(async (server) => [objectKey(server), await waitForServer(server, report, isOver)] as const),
-    ),
-  )
-}
-
+/** Asks for a server until two looks in turn find the same. */
 async function waitForServer(
   server: Server,
   report: () => Report | undefined,

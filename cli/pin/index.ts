@@ -10,7 +10,7 @@ import { canonicalJson } from '../../operator/render/object/canonical.ts'
 import type { Command, Given, Io } from '../command.ts'
 import { groupOption, readManifestPaths } from '../options/manifests.ts'
 import type { Server } from './collect.ts'
-import { buildSpec, LISTS, type ListName, type Pinned, readPinned, type Shown } from './pinned.ts'
+import { buildSpec, LISTS, type ListName, listDigests, type Pinned, readPinned, type Shown } from './pinned.ts'
 import { collect, type PinInput, pinKubeconfigOption, pinsFolderOption, readPinInput, serverOption } from './servers.ts'
 import { describeExternalReferences, makePrintable } from './suspicious-text.ts'
 import { formatTextKey, listTextFiles, plainText, readTexts } from './text-files.ts'
@@ -34,11 +34,7 @@ function tell(server: Server, { changes, refused, outside }: PinPlan, io: Io): v
 
 function planAll(input: PinInput, collected: Awaited<ReturnType<typeof collect>>, given: Given, io: Io) {
   const folder = readPinsFolder(given)
-  const namespaces = new Map<string, Set<string>>()
-  for (const { kind, namespace, name } of input.servers) {
-    const key = `${kind}/${name}`
-    namespaces.set(key, (namespaces.get(key) ?? new Set()).add(namespace))
-  }
+  const byName = Map.groupBy(input.servers, ({ kind, name }) => `${kind}/${name}`)
   let failed = false
   const plans = input.servers.flatMap((server): readonly (readonly [Server, PinPlan])[] => {
     const found = collected.get(objectKey(server)) ?? 'it was not asked'
@@ -47,7 +43,8 @@ function planAll(input: PinInput, collected: Awaited<ReturnType<typeof collect>>
       failed = true
       return []
     }
-    const namesNamespace = (namespaces.get(`${server.kind}/${server.name}`)?.size ?? 0) > 1
+    const namesakes = byName.get(`${server.kind}/${server.name}`) ?? []
+    const namesNamespace = namesakes.some(({ namespace }) => namespace !== server.namespace)
     const own = resolve(folder, `${formatPinName(server, namesNamespace)}.yaml`)
     const elsewhere = input.pins
       .filter((pins) => objectKey(pins.server) === objectKey(server) && resolve(pins.file) !== own)
@@ -229,11 +226,12 @@ function planTextWrites(base: string, seen: readonly Shown[], after: Pinned): Re
   const found = readTexts(base)
   const contents = new Map(found.map(({ path, content }) => [path, content]))
   const texts = new Map(seen.map(({ list, name, digest, text }) => [formatTextKey(list, name, digest as string), text]))
-  const approved = groupByDigest(after)
-  for (const { list, digest, text } of found.map((one) => ({ ...one, text: readPlainText(one) })))
-    for (const name of approved.get(`${list} ${digest}`) ?? []) {
+  // Many names may have many texts.
+  const approved = Map.groupBy(listDigests(after), ({ list, digest }) => `${list} ${digest}`)
+  for (const { list, digest, content } of found)
+    for (const { name } of approved.get(`${list} ${digest}`) ?? []) {
       const key = formatTextKey(list, name, digest as string)
-      if (!texts.has(key)) texts.set(key, text)
+      if (!texts.has(key)) texts.set(key, plainText(list, content))
     }
   const wanted = new Map(listTextFiles(after, texts).map(({ path, content }) => [path, content]))
   const writes = new Map<string, string | undefined>()
@@ -241,21 +239,6 @@ function planTextWrites(base: string, seen: readonly Shown[], after: Pinned): Re
   for (const path of contents.keys()) if (!wanted.has(path)) writes.set(join(base, path), undefined)
   return writes
 }
-
-/** Returns the approved names by list and digest. Many names may have many texts. */
-function groupByDigest(pinned: Pinned): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>()
-  for (const list of LISTS)
-    for (const [name, digests] of pinned[list])
-      for (const digest of digests) {
-        const names = found.get(`${list} ${digest}`)
-        if (names === undefined) found.set(`${list} ${digest}`, [name])
-        else names.push(name)
-      }
-  return found
-}
-
-const readPlainText = ({ list, content }: ReturnType<typeof readTexts>[number]) => plainText(list, content)
 
 export function writePlan({ writes }: PinPlan): void {
   for (const [path, content] of writes) {

@@ -8,9 +8,9 @@ export type ListName = (typeof LISTS)[number]
 /** Digests by name, by list. The last digest of a name was approved last. */
 export type Pinned = Readonly<Record<ListName, ReadonlyMap<string, readonly string[]>>>
 
-type Spec = MCPPin['spec']
+export type PinSpec = MCPPin['spec']
 
-export function readPinned(spec: Spec): Pinned {
+export function readPinned(spec: PinSpec): Pinned {
   const { instructions, tools = [], prompts = [], resources = [], resourceTemplates = [], pages = [] } = spec
   const byName = (items: readonly { readonly name: string; readonly digests: readonly string[] }[]) =>
     new Map(items.map(({ name, digests }) => [name, digests]))
@@ -26,8 +26,14 @@ export function readPinned(spec: Spec): Pinned {
   }
 }
 
+/** Lists all digests with their names. */
+export const listDigests = (pinned: Pinned) =>
+  LISTS.flatMap((list) =>
+    [...pinned[list]].flatMap(([name, digests]) => digests.map((digest) => ({ list, name, digest }))),
+  )
+
 /** Writes pins as the fields of an MCPPin's spec, sorted by name. */
-export function buildSpec(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> {
+export function buildSpec(pinned: Pinned): Omit<PinSpec, 'targetRef' | 'unlisted'> {
   const sortList = (list: ListName) => [...pinned[list]].sort(([a], [b]) => (a < b ? -1 : 1))
   const field = (list: Exclude<ListName, 'instructions'>, key: 'name' | 'uri' | 'uriTemplate') =>
     pinned[list].size === 0 ? {} : { [list]: sortList(list).map(([name, digests]) => ({ [key]: name, digests })) }
@@ -39,7 +45,7 @@ export function buildSpec(pinned: Pinned): Omit<Spec, 'targetRef' | 'unlisted'> 
     ...field('resources', 'uri'),
     ...field('resourceTemplates', 'uriTemplate'),
     ...field('pages', 'uri'),
-  } as Omit<Spec, 'targetRef' | 'unlisted'>
+  } as Omit<PinSpec, 'targetRef' | 'unlisted'>
 }
 
 export interface Shown {

@@ -3,7 +3,7 @@ import { type Given, type Io, type Option, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
 import { readApiGroup, readManifestPaths } from '../options/manifests.ts'
 import { type Collected, collectFromCluster, collectFromFiles, type Server } from './collect.ts'
-import { type Pinned, readPinned } from './pinned.ts'
+import { type Pinned, type PinSpec, readPinned } from './pinned.ts'
 
 const KINDS: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
 
@@ -38,8 +38,6 @@ export interface PinInput {
   readonly servers: readonly Server[]
   readonly pins: readonly PinsInFile[]
 }
-
-type PinSpec = Parameters<typeof readPinned>[0]
 
 /** Reads manifests and finds their servers and pins. Undefined after printing errors. */
 export function readPinInput(given: Given, io: Io): PinInput | undefined {

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
-import { LISTS, type ListName, type Pinned, readPinned } from './pinned.ts'
+import { digestText, LISTS, type ListName, listDigests, type Pinned, type PinSpec, readPinned } from './pinned.ts'
 import { describeExternalReferences, escapeHidden, makePrintable } from './suspicious-text.ts'
 
 // The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
@@ -74,17 +73,12 @@ const parseInstructions = (content: string): string =>
   content.replace(/\n$/, '').replace(/\\u\{([0-9a-f]{1,6})\}/gi, (_, hex: string) => character(hex))
 
 /** Returns the digest of the text in a file; undefined if it has none. */
-export function digestFile(list: ListName, content: string): string | undefined {
-  if (list === 'instructions') return instructionsDigest(parseInstructions(content))
-  const text = parseDefinition(content)
-  return list === 'pages' ? pageDigest(text) : definitionDigest(text)
-}
+export const digestFile = (list: ListName, content: string): string | undefined =>
+  digestText(list, plainText(list, content))
 
 /** Returns the text in a file as the server sent it, but for white space. */
 export const plainText = (list: ListName, content: string): string =>
   list === 'instructions' ? parseInstructions(content) : parseDefinition(content)
-
-const findExtension = (list: ListName) => (list === 'instructions' ? 'txt' : 'json')
 
 /**
  * Returns the files for a server's pins. The last digest of a name has the plain name, so that a change shows as a
@@ -93,14 +87,13 @@ const findExtension = (list: ListName) => (list === 'instructions' ? 'txt' : 'js
 export function listTextFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): readonly TextFile[] {
   return LISTS.flatMap((list) => {
     const names = formatFileNames([...pinned[list].keys()])
+    const extension = list === 'instructions' ? 'txt' : 'json'
     return [...pinned[list]].flatMap(([name, digests]) => {
       const base = list === 'instructions' ? 'instructions' : `${list}/${names.get(name)}`
       return digests.flatMap((digest, index) => {
         const text = texts.get(formatTextKey(list, name, digest))
         const variant = index === digests.length - 1 ? '' : `~${digest.slice(PREFIX, PREFIX + 12)}`
-        return text === undefined
-          ? []
-          : [{ path: `${base}${variant}.${findExtension(list)}`, content: pretty(list, text) }]
+        return text === undefined ? [] : [{ path: `${base}${variant}.${extension}`, content: pretty(list, text) }]
       })
     })
   })
@@ -144,8 +137,6 @@ export function readTexts(folder: string): readonly FoundText[] {
     })
 }
 
-type PinSpec = Parameters<typeof readPinned>[0]
-
 const MOST = 100
 
 /**
@@ -172,10 +163,7 @@ function compareTexts({ object, id, file, findLine }: Manifest): readonly Manife
       { severity: 'warning', reason: 'ExternalReference', message, file: join(folder, text.path), line: 1, object: id },
     ]
   })
-  const unread = new Map<string, readonly [string, string]>()
-  for (const list of LISTS)
-    for (const [name, digests] of pinned[list])
-      for (const digest of digests) unread.set(`${list} ${digest}`, [list, name])
+  const unread = new Map(listDigests(pinned).map((one) => [`${one.list} ${one.digest}`, one]))
   const approved = new Set(unread.keys())
   for (const { list, path, digest } of texts) {
     if (digest !== undefined && approved.has(`${list} ${digest}`)) {
@@ -185,7 +173,7 @@ function compareTexts({ object, id, file, findLine }: Manifest): readonly Manife
     const message = `the text is not the one that MCPPin ${id.namespace}/${id.name} approves: no digest there is its own`
     found.push({ severity: 'error', reason: 'PinTextDiffers', message, file: join(folder, path), line: 1, object: id })
   }
-  for (const [list, name] of unread.values()) {
+  for (const { list, name } of unread.values()) {
     const message = `${list}${name === '' ? '' : ` ${JSON.stringify(makePrintable(name))}`}: no file beside it has the approved text`
     found.push({ severity: 'warning', reason: 'PinTextMissing', message, file, line: findLine('/spec'), object: id })
   }
