@@ -14,7 +14,7 @@ import {
 import { deriveSettings } from '../dataplane/authserver/provider/settings.ts'
 import { SUBJECT } from '../dataplane/authserver/provider/trusted-issuers.ts'
 import type { AuthServerConfig } from '../dataplane/config/auth-server.ts'
-import { type IssuerPolicies, issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
+import { issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
 import { isOn } from '../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../dataplane/config/gateway.ts'
 import { ownResource } from '../dataplane/gateway/request/setup.ts'
@@ -78,29 +78,23 @@ export function readAssertion(file: string): Assertion {
  */
 export function explainAssertion(
   config: GatewayConfig & { readonly authServer: AuthServerConfig },
-  { claims: unchecked, typ }: Assertion,
+  assertion: Assertion,
   asked: Asked,
   nowS: number,
 ): Redeemable {
+  const { claims: unchecked, typ } = assertion
   try {
     const settings = deriveSettings(config.authServer, ownResource(config, ''))
     const { issuer, policy } = findPolicy(config.authServer, unchecked['iss'], asked.issuer)
     const compiled = compilePolicy(policy, issuer)
-    const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
-    const proof = findProof(unchecked, typ, config.authServer)
+    const claims = checkClaims(assertion, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
+    const proof = findProof(assertion, config.authServer)
     const client = isIdJag(typ) ? readClient(unchecked) : undefined
-    checkAssertion(compiled, settings, { claims, typ }, nowS)
-    const { resource, scope } = asked
-    const {
-      rules,
-      marks: _,
-      audience,
-      scopes,
-      ...kept
-    } = redeemableAs(compiled, settings, { claims, typ, resource, scope })
+    const request = { claims, typ, resource: asked.resource, scope: asked.scope }
+    checkAssertion(compiled, settings, request, nowS)
+    const { rules, marks: _, audience, scopes, ...kept } = redeemableAs(compiled, settings, request)
     const subject = assertedSubject({ issuer: issuer.issuerUrl, server: settings.issuer }, claims, policy)
     if (subject === undefined) throw new AssertionRefused('tenant')
-    const once = isOnce(compiled, typ)
     return {
       redeemable: true,
       rules,
@@ -110,7 +104,7 @@ export function explainAssertion(
       claims: kept,
       ...(client !== undefined && { client }),
       ...(proof !== undefined && { proof }),
-      once,
+      once: isOnce(compiled, typ),
     }
   } catch (error) {
     if (!(error instanceof AssertionRefused)) throw error
@@ -120,48 +114,32 @@ export function explainAssertion(
 
 /** Returns the policy for the issuer of an assertion, which must be the one that is asked about, if any. */
 function findPolicy(authServer: AuthServerConfig, iss: unknown, asked: string | undefined) {
-  const all = issuerPolicies(authServer)
-  const formatIssuer = ({ issuer: { name, issuerUrl } }: IssuerPolicies) =>
-    asked === undefined || [name, issuerUrl].includes(asked)
-  const candidates = all.filter(formatIssuer)
+  const candidates = issuerPolicies(authServer).filter(
+    ({ issuer: { name, issuerUrl } }) => asked === undefined || [name, issuerUrl].includes(asked),
+  )
   const found = candidates.find(({ issuer }) => issuer.issuerUrl === iss)
   if (found?.jwtBearer !== undefined) return { issuer: found.issuer, policy: found.jwtBearer }
   const isMisspelt = candidates.some(({ issuer: { issuerUrl } }) => issuerUrl === `${iss}/` || `${issuerUrl}/` === iss)
   throw new AssertionRefused(isMisspelt ? 'issuer_spelling' : 'untrusted_issuer')
 }
 
-const TYPES: ReadonlySet<string | undefined> = new Set([
-  undefined,
-  'jwt',
-  'application/jwt',
-  'oauth-id-jag+jwt',
-  'application/oauth-id-jag+jwt',
-])
+const TYPES: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'application/jwt'])
 
 /** Checks what the verification of a JWT checks besides its signature. */
-function checkClaims(
-  claims: Assertion['claims'],
-  typ: string | undefined,
-  audiences: readonly string[],
-  nowS: number,
-): AssertionClaims {
+function checkClaims({ claims, typ }: Assertion, audiences: readonly string[], nowS: number): AssertionClaims {
   const { aud, exp, nbf, sub } = claims
   const one = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud
   if (typeof exp !== 'number') throw new AssertionRefused('exp')
   if (exp + SKEW_S <= nowS) throw new AssertionRefused('expired')
   if (nbf !== undefined && !(typeof nbf === 'number' && nbf <= nowS + SKEW_S)) throw new AssertionRefused('nbf')
   if (!audiences.includes(one as string)) throw new AssertionRefused('audience')
-  if (!TYPES.has(typ)) throw new AssertionRefused('typ')
+  if (!TYPES.has(typ) && !isIdJag(typ)) throw new AssertionRefused('typ')
   if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new AssertionRefused('sub')
   return claims as unknown as AssertionClaims
 }
 
 /** Returns the key that an assertion is bound to: only an ID-JAG may be, where the token endpoint takes proofs. */
-function findProof(
-  claims: Assertion['claims'],
-  typ: string | undefined,
-  { dpop }: AuthServerConfig,
-): string | undefined {
+function findProof({ claims, typ }: Assertion, { dpop }: AuthServerConfig): string | undefined {
   if (!isBoundToKey(claims)) return undefined
   const key = boundKey(claims)
   if (!isOn(dpop) || key === undefined || !isIdJag(typ)) throw new AssertionRefused('cnf')
