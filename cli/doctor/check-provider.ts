@@ -9,18 +9,9 @@ import { error, type Finding, formatValue, note, ok, warning } from './finding.t
 import { type Metadata, parseObject, readMetadata, reportUnreachable } from './metadata.ts'
 import type { Endpoints, Subject } from './subjects.ts'
 
-interface Registration {
-  readonly redirectUri?: string | undefined
-  readonly scopes: readonly string[]
-  readonly audiences: readonly string[]
-}
-
-export interface Diagnosis {
-  readonly where: string
-  readonly use: Subject['use']
-  readonly issuer: string
+export interface Diagnosis extends Pick<Subject, 'where' | 'use' | 'issuer'> {
   readonly findings: readonly Finding[]
-  readonly register: Registration
+  readonly register: Pick<Subject, 'redirectUri' | 'scopes' | 'audiences'>
 }
 
 interface Options {
@@ -74,10 +65,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
 }
 
 /** Checks the keys of a client or a trust domain, as the authorization server fetches them: from public addresses. */
-async function checkClientKeys(
-  subject: Subject,
-  { allowPrivateIP }: { readonly allowPrivateIP?: boolean | undefined },
-): Promise<readonly Finding[]> {
+async function checkClientKeys(subject: Subject, { allowPrivateIP }: Options): Promise<readonly Finding[]> {
   const { issuer: url, server = '', keyUse } = subject
   const isLocal = URL.canParse(server) && isLoopback(new URL(server))
   if (!isKeyAddress(url, isLocal))
@@ -267,12 +255,7 @@ function checkAlgorithms(metadata: Metadata): readonly Finding[] {
   return [error('algorithms', `it signs with ${formatValue(listed)} alone, which is not accepted`, fix)]
 }
 
-interface OAuth2Options {
-  readonly caBundleFile?: string | undefined
-  readonly allowPrivateIP?: boolean | undefined
-}
-
-type Answer = Awaited<ReturnType<ReturnType<typeof createGuardedFetch>>>
+type Answer = Awaited<ReturnType<GuardedFetch>>
 
 interface Question {
   readonly check: string
@@ -285,7 +268,7 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const WRONG_PLACE = 'take the address from the provider’s documentation; redirects are never followed'
 
 /** Checks that the endpoints of a provider exist and answer as such. No request holds a secret. */
-async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: OAuth2Options): Promise<Finding[]> {
+async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: Options): Promise<Finding[]> {
   const { authorization, token, userInfo, identifiesByToken } = endpoints
   const questions: readonly Question[] = [
     { check: 'login page', url: authorization, judge: judgeLoginPage },
@@ -307,11 +290,7 @@ async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: O
   return [...findings, warning('user', 'no provider says who users are, so each login counts as a new user', fix)]
 }
 
-async function ask(
-  { check, url: text, body, judge }: Question,
-  subject: Subject,
-  options: OAuth2Options,
-): Promise<Finding> {
+async function ask({ check, url: text, body, judge }: Question, subject: Subject, options: Options): Promise<Finding> {
   const url = text === undefined ? null : URL.parse(text)
   if (url === null || text === undefined)
     return error(check, `its address is ${formatValue(text)}`, 'write an https URL')

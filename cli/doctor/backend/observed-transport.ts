@@ -13,7 +13,6 @@ const MOST_BYTES = 256 * 1024
 
 export interface Exchange {
   readonly method: string
-  readonly path: string
   /** The JSON-RPC method of the request; undefined if the request had no body, or expects no answer. */
   readonly asked: string | undefined
   /** 0 while there is no answer. */
@@ -36,10 +35,9 @@ export class ObservedTransport extends WrappedTransport {
     return this.exchanges.findLast((exchange) => exchange.asked === asked)
   }
 
-  #observed({ method, path, body }: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {
+  #observed({ method, body }: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {
     const exchange: Exchange = {
       method,
-      path,
       asked: typeof body === 'string' ? readMethod(body) : undefined,
       status: 0,
       headers: {},
@@ -56,6 +54,8 @@ function readMethod(body: string): string | undefined {
   return id === undefined ? undefined : method
 }
 
+type Controller = Dispatcher.DispatchController
+
 class Observer extends RelayHandler {
   readonly #exchange: Exchange
 
@@ -64,33 +64,25 @@ class Observer extends RelayHandler {
     this.#exchange = exchange
   }
 
-  override onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-    text?: string,
-  ): void {
+  override onResponseStart(controller: Controller, status: number, headers: HeadersRead, text?: string): void {
     this.#exchange.status = status
     this.#exchange.headers = headers
     super.onResponseStart(controller, status, headers, text)
   }
 
-  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  override onResponseData(controller: Controller, chunk: Buffer): void {
     const exchange = this.#exchange
     if (!isKnownEncoding(exchange.headers['content-encoding']) && exchange.body.length < MOST_BYTES)
       exchange.body = Buffer.concat([exchange.body, chunk])
     super.onResponseData(controller, chunk)
   }
 
-  override onResponseEnd(
-    controller: Dispatcher.DispatchController,
-    trailers: Record<string, string | string[] | undefined>,
-  ): void {
+  override onResponseEnd(controller: Controller, trailers: HeadersRead): void {
     this.#exchange.hasEnded = true
     super.onResponseEnd(controller, trailers)
   }
 
-  override onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  override onResponseError(controller: Controller, error: Error): void {
     this.#exchange.hasEnded = true
     super.onResponseError(controller, error)
   }
