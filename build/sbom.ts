@@ -67,13 +67,9 @@ export function buildBom(
   lock: Readonly<Record<string, Locked>>,
   files: Iterable<string>,
 ): Bom {
-  const folders = new Set<string>()
-  for (const file of files) {
-    const folder = findPackageFolder(file)
-    if (folder !== undefined) folders.add(folder)
-  }
+  const folders = [...files].flatMap((file) => findPackageFolder(file) ?? [])
   const found = new Map<string, Component & { readonly purl: string }>()
-  for (const folder of [...folders].sort()) {
+  for (const folder of [...new Set(folders)].sort()) {
     const locked = lock[folder]
     if (locked?.version === undefined) throw new Error(`${folder} is bundled and not in package-lock.json`)
     const one = describeComponent('library', readName(folder), locked)

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { type TarEntry, tar } from './tar.ts'
+import { fileEntry, type TarEntry, tar } from './tar.ts'
 
 export interface ImageOptions {
   readonly name: string
@@ -73,11 +73,10 @@ export function imageArchive(options: ImageOptions): Buffer {
     'io.containerd.image.name': name,
     'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
   }
-  const file = (path: string, content: Uint8Array): TarEntry => ({ path, type: 'file', mode: 0o644, content })
   return tar([
-    file('oci-layout', json({ imageLayoutVersion: '1.0.0' })),
-    file('index.json', json({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] })),
-    file(
+    fileEntry('oci-layout', json({ imageLayoutVersion: '1.0.0' })),
+    fileEntry('index.json', json({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] })),
+    fileEntry(
       'manifest.json',
       json([
         {
@@ -87,6 +86,6 @@ export function imageArchive(options: ImageOptions): Buffer {
         },
       ]),
     ),
-    ...[...blobs].map(([digest, bytes]) => file(blobPath(digest), bytes)),
+    ...[...blobs].map(([digest, bytes]) => fileEntry(blobPath(digest), bytes)),
   ])
 }

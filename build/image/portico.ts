@@ -9,7 +9,7 @@ import { type Bom, type SystemFile, withFiles, withPrograms } from '../sbom.ts'
 import { startCodes } from '../start.ts'
 import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
-import type { TarEntry } from './tar.ts'
+import { fileEntry, type TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -26,12 +26,7 @@ export const SETTINGS = {
 } as const
 const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
 
-const text = (path: string, content: string, mode = 0o644): TarEntry => ({
-  path,
-  type: 'file',
-  mode,
-  content: Buffer.from(content),
-})
+const text = (path: string, content: string, mode?: number): TarEntry => fileEntry(path, Buffer.from(content), mode)
 
 /** Returns the files that every program expects: accounts, name look-up, authorities, a temporary folder. */
 function collectSystem(): TarEntry[] {
@@ -94,9 +89,7 @@ async function buildBundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]>
     buildFileEntry('app/package.json', join(root, 'package.json')),
     text('app/sbom.cdx.json', `${JSON.stringify(buildBom(below), null, 1)}\n`),
     ...files.map((file) => buildFileEntry(`app/dist/${basename(file)}`, join(root, file))),
-    ...[...codes].map(
-      ([name, content]): TarEntry => ({ path: `app/dist/${name}`, type: 'file', mode: 0o644, content }),
-    ),
+    ...[...codes].map(([name, content]) => fileEntry(`app/dist/${name}`, content)),
   ]
 }
 
@@ -127,16 +120,9 @@ export async function porticoImage(options: {
 
 // Packs programs of this machine, with the shared libraries that they need, as entries of an image's layer.
 
-const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
-  path: path.replace(/^\//, ''),
-  type: 'file',
-  mode,
-  content,
-})
-
 /** Returns a file's entry. Merged-usr systems reach libraries by a link; in the image each has the requested name. */
 const buildFileEntry = (path: string, source = path, mode = 0o644): TarEntry =>
-  entry(path, readFileSync(realpathSync(source)), mode)
+  fileEntry(path.replace(/^\//, ''), readFileSync(realpathSync(source)), mode)
 
 /** Returns the paths of the shared libraries of a program, including its dynamic linker, as `ldd` lists them. */
 function listLibraries(program: string): string[] {
@@ -162,7 +148,7 @@ function stripProgram(program: string): Buffer {
 /** Returns `program` of this machine at `path` of the image, with its libraries that exist here. */
 function collectProgram(path: string, program: string): TarEntry[] {
   return [
-    entry(path, stripProgram(program), 0o755),
+    fileEntry(path, stripProgram(program), 0o755),
     ...listLibraries(program).map((library) => buildFileEntry(library, library, 0o755)),
   ]
 }

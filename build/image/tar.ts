@@ -10,6 +10,14 @@ export interface TarEntry {
   readonly owner?: number
 }
 
+/** Makes the entry of a file. */
+export const fileEntry = (path: string, content: Uint8Array, mode = 0o644): TarEntry => ({
+  path,
+  type: 'file',
+  mode,
+  content,
+})
+
 const BLOCK = 512
 const typeFlags = { file: '0', folder: '5', link: '2' }
 
