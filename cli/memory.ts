@@ -1,6 +1,7 @@
 import { executionAsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { PorticoOperator } from '../operator/runtime/loop/controller.ts'
 
 /**
  * Flags that bound an operator's memory: it reads much and keeps little. V8's defaults (heap growth, a young generation
@@ -94,13 +95,8 @@ const SETTLED_MS = 2_000
  */
 export const giveBackStartUp = (): NodeJS.Timeout => setTimeout(collect, SETTLED_MS).unref()
 
-interface Work {
-  readonly done: number
-  readonly isIdle: boolean
-}
-
 /** Collects the garbage of much work after five idle seconds: a tenth of all memory after 550 new workloads. */
-export function giveBackAfterWork(worker: { readonly work: Work }, giveBack = collect): NodeJS.Timeout {
+export function giveBackAfterWork(worker: Pick<PorticoOperator, 'work'>, giveBack = collect): NodeJS.Timeout {
   let atLast = 0
   let before = 0
   return setInterval(() => {
