@@ -3,14 +3,9 @@ import { Hono } from 'hono'
 import type { Logger } from 'pino'
 import { readBody } from '../../dataplane/server/body.ts'
 import { errorResponse, PublicError } from '../../dataplane/server/errors.ts'
-import { type DrainTimes, drainTimes, type Listener, listen } from '../../dataplane/server/listen/listen.ts'
-import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { drainTimes, type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import { ADMISSION_NAME, formatWebhookName } from '../../operator/render/network/network.ts'
-import {
-  type AdmissionStatus,
-  CertificateKeeper,
-  type CertificateKeeperTimes,
-} from '../../operator/runtime/admission/certificate-keeper.ts'
+import { type AdmissionStatus, CertificateKeeper } from '../../operator/runtime/admission/certificate-keeper.ts'
 import type { Reviewer } from '../../operator/runtime/admission/reviewer.ts'
 
 /** The API server's limit for one object. A review of an update has two; a larger one gets no warnings. */
@@ -58,17 +53,11 @@ function parseBody(body: Buffer): unknown {
 
 const DRAIN = drainTimes(5, 18)
 
-interface AdmissionOptions {
-  readonly api: ApiServer
+interface AdmissionOptions
+  extends Omit<ConstructorParameters<typeof CertificateKeeper>[0], 'name' | 'webhook' | 'onServe'> {
   readonly reviewer: Pick<Reviewer, 'review'>
   readonly group: string
-  readonly namespace: string
-  readonly configuration: string
   readonly address: string
-  readonly log: Logger
-  readonly drain?: DrainTimes
-  readonly times?: Partial<CertificateKeeperTimes>
-  readonly now?: () => number
 }
 
 export interface ServedAdmission {
@@ -78,16 +67,14 @@ export interface ServedAdmission {
 }
 
 /** Serves the admission webhook from the time when there is a certificate until it is closed. */
-export function serveAdmission(options: AdmissionOptions): ServedAdmission {
-  const { api, reviewer, group, namespace, configuration, address, log, drain = DRAIN, times, now } = options
+export function serveAdmission({ reviewer, group, address, ...options }: AdmissionOptions): ServedAdmission {
+  const { log } = options
   let listener: Listener | undefined
   let path = ''
   const app = admissionApp(reviewer, () => path, log)
   const keeper = new CertificateKeeper({
-    api,
-    namespace,
+    ...options,
     name: ADMISSION_NAME,
-    configuration,
     webhook: formatWebhookName(group),
     async onServe({ path: asked, ...tls }) {
       if (listener) listener.setCertificate(tls)
@@ -103,16 +90,13 @@ export function serveAdmission(options: AdmissionOptions): ServedAdmission {
       }
       path = asked
     },
-    log,
-    ...(times && { times }),
-    ...(now && { now }),
   })
   keeper.start()
   return {
     status: () => keeper.status,
     async close(reason) {
       await keeper.stop()
-      await listener?.close(reason === 'SIGTERM' ? drain : undefined)
+      await listener?.close(reason === 'SIGTERM' ? DRAIN : undefined)
     },
   }
 }
