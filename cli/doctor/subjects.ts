@@ -184,8 +184,7 @@ function collectTrustedIssuers(manifest: Manifest, server: Fields): readonly Sub
     ),
     ...readList(server, 'spiffeTrustDomains').flatMap((domain) => {
       const url = readText(readFields(readFields(domain, 'bundleSource'), 'endpoint'), 'url')
-      const found = describeKeys(url, `${where}, trust domain ${readText(domain, 'trustDomain')}`, issuer)
-      return found.map((subject) => ({ ...subject, keyUse: 'jwt-svid' as const }))
+      return describeKeys(url, `${where}, trust domain ${readText(domain, 'trustDomain')}`, issuer, 'jwt-svid')
     }),
   ]
 }
@@ -223,5 +222,5 @@ function describeIssuer(trusted: Fields, { where, issuer, grants }: Server): rea
   ]
 }
 
-const describeKeys = (url: string | undefined, where: string, server: string): readonly Subject[] =>
-  url === undefined ? [] : [{ where, use: 'keys', issuer: url, server, scopes: [], audiences: [] }]
+const describeKeys = (url: string | undefined, where: string, server: string, keyUse?: KeyUse): readonly Subject[] =>
+  url === undefined ? [] : [{ where, use: 'keys', issuer: url, server, keyUse, scopes: [], audiences: [] }]

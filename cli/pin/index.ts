@@ -175,14 +175,13 @@ const findChanges = (before: Pinned, after: Pinned): readonly PinChange[] =>
     }),
   )
 
-const nothing = Object.fromEntries(LISTS.map((list) => [list, new Map()])) as unknown as Pinned
-
 /** Plans the files of a server's pins. Throws an Error if they would not fit into one object. */
 export function planPins(server: Server, seen: readonly Shown[], options: PinOptions): PinPlan {
   const base = join(options.folder, formatPinName(server, options.namesNamespace))
   const file = `${base}.yaml`
   const current = readPinFile(file, server)
-  const before = current === undefined ? nothing : readPinned(current.spec)
+  const { kind, namespace, name } = server
+  const before = readPinned(current?.spec ?? { targetRef: { kind, name } })
   const refused = seen.flatMap((one) => findRefusal(one) ?? [])
   const usable = seen.filter((one) => findRefusal(one) === undefined)
   const after = mergePins(before, usable, options)
@@ -196,7 +195,6 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
   const items = LISTS.reduce((sum, list) => sum + (list === 'instructions' ? 0 : after[list].size), 0)
   if (items > pinLimits.items)
     throw new Error(`${file}: would have ${items} pins; at most ${pinLimits.items} fit into one MCPPin`)
-  const { kind, namespace, name } = server
   const spec = {
     targetRef: { kind, name },
     ...buildSpec(after),

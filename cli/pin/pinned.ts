@@ -1,6 +1,7 @@
 import type { MCPPin } from '../../crds/index.ts'
 import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
 import { isObject } from '../../crds/settings/json.ts'
+import { byText } from '../../operator/model/index.ts'
 
 export const LISTS = ['instructions', 'tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
 export type ListName = (typeof LISTS)[number]
@@ -89,9 +90,8 @@ export function shownBy(answer: unknown, backend: string): BackendDefinitions | 
 /** Joins what several pods or callers are shown: each text of a name once, by list and name. */
 export function removeRepeats(all: readonly Shown[]): readonly Shown[] {
   const found = new Map(all.map((one) => [JSON.stringify([one.list, one.name, one.digest ?? one.text]), one]))
-  const order = (a: string | undefined, b: string | undefined) =>
-    (a ?? '') < (b ?? '') ? -1 : (a ?? '') > (b ?? '') ? 1 : 0
   return [...found.values()].sort(
-    (a, b) => LISTS.indexOf(a.list) - LISTS.indexOf(b.list) || order(a.name, b.name) || order(a.digest, b.digest),
+    (a, b) =>
+      LISTS.indexOf(a.list) - LISTS.indexOf(b.list) || byText(a.name, b.name) || byText(a.digest ?? '', b.digest ?? ''),
   )
 }

@@ -114,14 +114,11 @@ class Examination {
   async #otherEra(): Promise<void> {
     const session = this.#backend.newSession()
     await this.#backend.legacySupport.open(session)
-    this.#findings.push(
+    const message =
       session.opened === undefined
-        ? ok('session', 'it opens no session: clients of the session era are bridged')
-        : ok(
-            'session',
-            `it opens sessions as well (${session.opened.revision}): clients are spoken to in their own era`,
-          ),
-    )
+        ? 'it opens no session: clients of the session era are bridged'
+        : `it opens sessions as well (${session.opened.revision}): clients are spoken to in their own era`
+    this.#findings.push(ok('session', message))
     this.#backend.closeSession(session)
   }
 
@@ -264,13 +261,8 @@ function checkExchanges(exchanges: readonly Exchange[], url: URL): readonly Find
   )
   if (hasOtherIds(exchanges))
     findings.push(note('session', 'answers change the id of the session; the gateway sends the newest one'))
-  const seen = new Set<string>()
-  return findings.filter(({ check, message }) => {
-    const key = `${check} ${message}`
-    if (seen.has(key)) return false
-    seen.add(key)
-    return true
-  })
+  const byText = Map.groupBy(findings, ({ check, message }) => `${check} ${message}`)
+  return [...byText.values()].flatMap(([first]) => first ?? [])
 }
 
 /** Tells whether an answer gives a session another id than `initialize` did. */
@@ -344,18 +336,11 @@ function reportRedirect(exchange: Exchange, url: URL): Finding {
   const { status, headers, method } = exchange
   const { location } = headers
   const target = typeof location === 'string' ? location.replace(/[?#].*$/s, '') : undefined
+  const what = `${formatName(exchange)} is redirected (HTTP ${status}) to ${formatValue(target)}`
   const path = redirectIn({ status, headers }, method, url)
   if (path === undefined)
-    return error(
-      'redirect',
-      `${formatName(exchange)} is redirected (HTTP ${status}) to ${formatValue(target)}: refused`,
-      'configure the address that it redirects to, if that is the server',
-    )
-  return warning(
-    'redirect',
-    `${formatName(exchange)} is redirected (HTTP ${status}) to ${formatValue(target)}: followed`,
-    `configure ${formatValue(new URL(path, url).href)} as its address`,
-  )
+    return error('redirect', `${what}: refused`, 'configure the address that it redirects to, if that is the server')
+  return warning('redirect', `${what}: followed`, `configure ${formatValue(new URL(path, url).href)} as its address`)
 }
 
 function checkBody(exchange: Exchange): readonly Finding[] {
