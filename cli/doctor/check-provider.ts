@@ -270,20 +270,14 @@ const WRONG_PLACE = 'take the address from the provider’s documentation; redir
 /** Checks that the endpoints of a provider exist and answer as such. No request holds a secret. */
 async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: Options): Promise<Finding[]> {
   const { authorization, token, userInfo, identifiesByToken } = endpoints
-  const questions: readonly Question[] = [
+  const questions: Question[] = [
     { check: 'login page', url: authorization, judge: judgeLoginPage },
     { check: 'token', url: token, body: 'grant_type=authorization_code', judge: judgeToken },
-    ...(userInfo === undefined
-      ? []
-      : [
-          {
-            check: 'user info',
-            url: userInfo.url,
-            ...(userInfo.method === 'POST' && { body: '' }),
-            judge: judgeUserInfo,
-          },
-        ]),
   ]
+  if (userInfo !== undefined) {
+    const body = userInfo.method === 'POST' && { body: '' }
+    questions.push({ check: 'user info', url: userInfo.url, ...body, judge: judgeUserInfo })
+  }
   const findings = await Promise.all(questions.map((question) => ask(question, subject, options)))
   if (userInfo !== undefined || identifiesByToken) return findings
   const fix = 'set oauth2Config.userInfo or identityFromToken; otherwise users are asked for consent at each login'

@@ -9,12 +9,8 @@ import { readBounded } from './endpoint.ts'
 import { withForwarded } from './program.ts'
 import { printable } from './tree.ts'
 
-function sanitizeValue(value: unknown): unknown {
-  if (typeof value === 'string') return printable(value)
-  if (Array.isArray(value)) return value.map(sanitizeValue)
-  if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, sanitizeValue(inner)]))
-}
+/** Makes the texts of an answer printable while it is parsed. */
+const toPrintable = (_key: string, value: unknown) => (typeof value === 'string' ? printable(value) : value)
 
 type Explained = Explanation & { readonly exists: boolean }
 
@@ -24,7 +20,7 @@ function readExplanation(answer: unknown): Explained {
   const { allowed, reason, policies, errors } = isObject(answer) ? answer : {}
   if (typeof allowed !== 'boolean' || typeof reason !== 'string' || !Array.isArray(policies) || !Array.isArray(errors))
     throw new Error('the pod’s answer has another form than a data plane’s')
-  return sanitizeValue(answer) as Explained
+  return answer as Explained
 }
 
 async function ask(base: string, question: object): Promise<Explained> {
@@ -36,7 +32,7 @@ async function ask(base: string, question: object): Promise<Explained> {
   })
   const text = await readBounded(body)
   if (statusCode !== 200) throw new Error(printable(`the pod answers HTTP ${statusCode}: ${text.slice(0, 500)}`))
-  return readExplanation(JSON.parse(text))
+  return readExplanation(JSON.parse(text, toPrintable))
 }
 
 export const command: Command = {

@@ -19,21 +19,15 @@ const shortenPath = (path: string) => {
   return fromHere.startsWith('..') ? path : fromHere
 }
 
-const describeConsole = ({ url }: ServedConsole) => ({
-  kind: 'Console',
-  namespace: 'default',
-  name: 'console',
-  url,
-  admin: url,
-})
-
 /** Formats a report as one line, in the shape that other programs rely on. */
 const formatJsonLine = ({ ready, endpoints, problems }: Report, served: ServedConsole | undefined) =>
   `${JSON.stringify({
     ready,
     endpoints: [
       ...endpoints.map(({ kind, namespace, name, url, admin }) => ({ kind, namespace, name, url, admin })),
-      ...(served ? [describeConsole(served)] : []),
+      ...(served
+        ? [{ kind: 'Console', namespace: 'default', name: 'console', url: served.url, admin: served.url }]
+        : []),
     ],
     problems,
     ...(served && { console: { open: served.openUrl() } }),
