@@ -1,5 +1,5 @@
 import { type KindDeclaration, specMayBeLeftOut } from './define.ts'
-import { at, copyJson, inKeyOrder, isObject } from './settings/json.ts'
+import { at, cached, copyJson, inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, findValueSchema, listParts, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
@@ -41,16 +41,10 @@ type Entry = [key: string, value: unknown]
 const hasChildren = (node: SchemaNode): boolean =>
   node.properties !== undefined || node.items !== undefined || findValueSchema(node) !== undefined
 
-const defaults = new WeakMap<SchemaNode, readonly (readonly [key: string, child: SchemaNode])[]>()
-
 /** Returns the fields of an object that have a default. */
-function listDefaults(node: SchemaNode): readonly (readonly [key: string, child: SchemaNode])[] {
-  const known = defaults.get(node)
-  if (known !== undefined) return known
-  const found = Object.entries(node.properties ?? {}).filter(([, child]) => child.default !== undefined)
-  defaults.set(node, found)
-  return found
-}
+const listDefaults = cached((node: SchemaNode) =>
+  Object.entries(node.properties ?? {}).filter(([, child]) => child.default !== undefined),
+)
 
 /** Copies an object of this kind and applies the defaults of its schema to `spec`. Does not throw. */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {
@@ -61,21 +55,16 @@ export function applyDefaults<O extends object>(declaration: KindDeclaration, ob
   return { ...object, spec: withDefaults(declaration.spec as SchemaNode, spec) }
 }
 
-const withItemDefaults = new WeakMap<SchemaNode, boolean>()
+const hasDefaults = (node: SchemaNode): boolean => node.default !== undefined || schemaChildren(node).some(hasDefaults)
 
-/** Tells whether a schema has defaults. With `isInItem` false, only defaults inside items of its lists count. */
-function hasItemDefaults(node: SchemaNode, isInItem: boolean): boolean {
-  if (isInItem) return node.default !== undefined || schemaChildren(node).some((child) => hasItemDefaults(child, true))
-  const known = withItemDefaults.get(node)
-  if (known !== undefined) return known
-  const found = schemaChildren(node).some((child) => hasItemDefaults(child, child === node.items))
-  withItemDefaults.set(node, found)
-  return found
-}
+/** Tells whether a schema has defaults inside items of its lists. */
+const hasItemDefaults = cached((node: SchemaNode): boolean =>
+  schemaChildren(node).some((child) => (child === node.items ? hasDefaults : hasItemDefaults)(child)),
+)
 
 /** Applies the defaults inside items of a value's lists. Returns the same value if its schema has no such defaults. */
 function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
-  if (!hasItemDefaults(node, false)) return value
+  if (!hasItemDefaults(node)) return value
   if (Array.isArray(value)) return withDefaults(node, value)
   if (!isObject(value)) return value
   const given = Object.entries(value)
@@ -114,20 +103,11 @@ function findRefusal(node: SchemaNode): string | undefined {
   return others.every((reason) => reason === first) ? first : undefined
 }
 
-/** A cache by schema node: whether anything in the schema is refused. Most parts of most kinds are supported. */
-const refusing = new WeakMap<SchemaNode, boolean>()
-
-function refusesAnything(node: SchemaNode): boolean {
-  const known = refusing.get(node)
-  if (known !== undefined) return known
-  const { readBy, refusedValues } = node
-  const refuses =
-    refusedValues !== undefined ||
-    (typeof readBy === 'object' && readBy.refused !== undefined) ||
-    schemaChildren(node).some(refusesAnything)
-  refusing.set(node, refuses)
-  return refuses
-}
+/** Tells whether anything in a schema is refused. Most parts of most kinds are supported. */
+const refusesAnything = cached(
+  (node: SchemaNode): boolean =>
+    node.refusedValues !== undefined || typeof node.readBy === 'object' || schemaChildren(node).some(refusesAnything),
+)
 
 /** Tells whether anything in a value differs from its default. */
 function isSet(node: SchemaNode, value: unknown): boolean {

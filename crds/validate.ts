@@ -4,7 +4,7 @@ import { applyDefaults } from './defaults.ts'
 import { formatApiVersion, type KindDeclaration, rootRules } from './define.ts'
 import { findKind, kinds } from './kinds/index.ts'
 import { closest } from './settings/closest.ts'
-import { at, isObject } from './settings/json.ts'
+import { at, cached, isObject } from './settings/json.ts'
 import type { CelRule } from './settings/schema.ts'
 import { compileStructure, type Finding } from './structure.ts'
 import { childSchema, type SchemaNode } from './walk.ts'
@@ -63,18 +63,8 @@ function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visit
   else if (value instanceof Map) for (const [key, inner] of value) descend(childSchema(node, key), inner, key)
 }
 
-type Check = ReturnType<typeof compileStructure>
-
-/** Compiled validators, created at the first use of a schema. A command that validates nothing compiles none. */
-const compiled = new WeakMap<object, Check>()
-
-function structureCheck(schema: SchemaNode): Check {
-  const known = compiled.get(schema)
-  if (known) return known
-  const check = compileStructure(schema)
-  compiled.set(schema, check)
-  return check
-}
+/** Returns the compiled validator, made at the first use of a schema. A command that validates nothing compiles none. */
+const structureCheck = cached(compileStructure)
 
 /** Returns the pointers of findings and of everything around them. An author may make thousands of mistakes. */
 function placesAround(findings: readonly Finding[]): ReadonlySet<string> {

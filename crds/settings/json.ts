@@ -25,6 +25,16 @@ export function copyJson<T>(value: T): T {
   return copy as T
 }
 
+/** Caches the results of a function for as long as their objects live. */
+export function cached<K extends object, V extends NonNullable<unknown>>(compute: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, V>()
+  return function find(key) {
+    let value = known.get(key)
+    if (value === undefined) known.set(key, (value = compute(key)))
+    return value
+  }
+}
+
 /** A member named `__proto__`, which an assignment would not make. */
 const OWN = { configurable: true, enumerable: true, writable: true }
 
