@@ -35,31 +35,16 @@ export type KindName = keyof typeof kinds
 export const findKind = (name: string): KindDeclaration | undefined =>
   Object.hasOwn(kinds, name) ? kinds[name as KindName] : undefined
 
-export type { MCPAuthzConfig } from './mcp-authz-config.ts'
-export type { MCPExternalAuthConfig } from './mcp-external-auth-config.ts'
-export type { MCPGroup } from './mcp-group.ts'
-export type { MCPOIDCConfig } from './mcp-oidc-config.ts'
-export type { MCPPin } from './mcp-pin.ts'
-export type { MCPRegistry } from './mcp-registry.ts'
-export type { MCPRemoteProxy } from './mcp-remote-proxy.ts'
-export type { MCPServer } from './mcp-server.ts'
-export type { MCPServerEntry } from './mcp-server-entry.ts'
-export type { MCPTelemetryConfig } from './mcp-telemetry-config.ts'
-export type { MCPToolConfig } from './mcp-tool-config.ts'
-export type { VirtualMCPCompositeToolDefinition } from './virtual-mcp-composite-tool-definition.ts'
-export type { VirtualMCPServer } from './virtual-mcp-server.ts'
-export {
-  mcpAuthzConfig,
-  mcpExternalAuthConfig,
-  mcpGroup,
-  mcpOidcConfig,
-  mcpPin,
-  mcpRegistry,
-  mcpRemoteProxy,
-  mcpServer,
-  mcpServerEntry,
-  mcpTelemetryConfig,
-  mcpToolConfig,
-  virtualMcpCompositeToolDefinition,
-  virtualMcpServer,
-}
+export * from './mcp-authz-config.ts'
+export * from './mcp-external-auth-config.ts'
+export * from './mcp-group.ts'
+export * from './mcp-oidc-config.ts'
+export * from './mcp-pin.ts'
+export * from './mcp-registry.ts'
+export * from './mcp-remote-proxy.ts'
+export * from './mcp-server.ts'
+export * from './mcp-server-entry.ts'
+export * from './mcp-telemetry-config.ts'
+export * from './mcp-tool-config.ts'
+export * from './virtual-mcp-composite-tool-definition.ts'
+export * from './virtual-mcp-server.ts'
