@@ -1,7 +1,6 @@
 import { age, defineKind, type ObjectOf, ready, users } from '../define.ts'
-import { toolOverrides } from '../settings/gateway/aggregation.ts'
-import { limits } from '../settings/limits.ts'
-import { list, object, Type, text } from '../settings/schema.ts'
+import { toolNames, toolOverrides } from '../settings/gateway/aggregation.ts'
+import { object, Type } from '../settings/schema.ts'
 import { configStatus, workloadKinds } from '../settings/status.ts'
 
 export const mcpToolConfig = defineKind({
@@ -12,16 +11,7 @@ export const mcpToolConfig = defineKind({
   role: 'config',
   columns: [users, ready, age],
   spec: object('Which tools are shown and how.', {
-    toolsFilter: Type.Optional(
-      list(
-        'Names of the tools that are shown, after overrides. Absent: all.',
-        text('gateway', 'A tool name.', { max: 128 }),
-        {
-          max: limits.tools,
-          type: 'set',
-        },
-      ),
-    ),
+    toolsFilter: Type.Optional(toolNames('gateway')),
     toolsOverride: Type.Optional(toolOverrides('gateway')),
   }),
   status: configStatus(workloadKinds, {}),

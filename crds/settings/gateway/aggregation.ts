@@ -34,17 +34,11 @@ const toolOverride = (readBy: Reader) =>
 export const toolOverrides = (readBy: Reader) =>
   map('Replacements, keyed by the name that the backend gives the tool.', toolOverride(readBy), { max: limits.tools })
 
-const toolNames = (readBy: Reader) =>
+export const toolNames = (readBy: Reader) =>
   list('Names of the tools that are shown, after overrides. Absent: all.', text(readBy, 'A tool name.', { max: 128 }), {
     max: limits.tools,
     type: 'set',
   })
-
-export const toolShaping = (readBy: Reader) => ({
-  filter: Type.Optional(toolNames(readBy)),
-  overrides: Type.Optional(toolOverrides(readBy)),
-  excludeAll: Type.Optional(flag(readBy, 'Show none of this backend’s tools.', { default: false })),
-})
 
 const conflictResolutionConfig = object('Settings of the conflict resolution.', {
   prefixFormat: Type.Optional(
@@ -100,7 +94,9 @@ export const aggregation = object(
         'Tools that are shown, by backend.',
         object('A backend.', {
           workload: objectName('gateway', 'Name of the backend.'),
-          ...toolShaping('gateway'),
+          filter: Type.Optional(toolNames('gateway')),
+          overrides: Type.Optional(toolOverrides('gateway')),
+          excludeAll: Type.Optional(flag('gateway', 'Show none of this backend’s tools.', { default: false })),
           toolConfigRef: Type.Optional(objectRef('gateway', 'MCPToolConfig', 'Shared filter and overrides.')),
         }),
         { type: { map: ['workload'] } },

@@ -39,33 +39,19 @@ const digests = list(
   { min: 1, max: pinLimits.digests },
 )
 
-const pinsByName = (description: string) =>
+const pins = <const Key extends string>(description: string, key: Key, name: ReturnType<typeof text>) =>
   Type.Optional(
     list(
       description,
-      object('An approved definition.', {
-        name: text('gateway', 'Name under which the server lists it.', { min: 1, max: pinLimits.name }),
-        digests,
-      }),
-      { type: { map: ['name'] }, max: pinLimits.items },
+      object('An approved definition.', { ...({ [key]: name } as Record<Key, typeof name>), digests }),
+      { type: { map: [key] }, max: pinLimits.items },
     ),
   )
 
-const pinsByUri = (description: string, pattern?: string) =>
-  Type.Optional(
-    list(
-      description,
-      object('An approved definition.', {
-        uri: text('gateway', 'Its URI.', {
-          min: 1,
-          max: pinLimits.uri,
-          ...(pattern === undefined ? {} : { pattern }),
-        }),
-        digests,
-      }),
-      { type: { map: ['uri'] }, max: pinLimits.items },
-    ),
-  )
+const listedName = text('gateway', 'Name under which the server lists it.', { min: 1, max: pinLimits.name })
+
+const uri = (description: string, pattern: { readonly pattern?: string } = {}) =>
+  text('gateway', description, { min: 1, max: pinLimits.uri, ...pattern })
 
 const unlisted = (what: string) =>
   Type.Optional(choice('gateway', `${what} that no pin names; withhold when left out.`, ['withhold', 'allow']))
@@ -87,20 +73,15 @@ export const pinSpec = object(
       }),
     }),
     instructions: Type.Optional(object('The approved instructions.', { digests })),
-    tools: pinsByName('The approved tools.'),
-    prompts: pinsByName('The approved prompts.'),
-    resources: pinsByUri('The approved resources.'),
-    resourceTemplates: Type.Optional(
-      list(
-        'The approved resource templates.',
-        object('An approved definition.', {
-          uriTemplate: text('gateway', 'Its URI template.', { min: 1, max: pinLimits.uri }),
-          digests,
-        }),
-        { type: { map: ['uriTemplate'] }, max: pinLimits.items },
-      ),
+    tools: pins('The approved tools.', 'name', listedName),
+    prompts: pins('The approved prompts.', 'name', listedName),
+    resources: pins('The approved resources.', 'uri', uri('Its URI.')),
+    resourceTemplates: pins('The approved resource templates.', 'uriTemplate', uri('Its URI template.')),
+    pages: pins(
+      'The approved pages of MCP apps, by the answer to a read.',
+      'uri',
+      uri('Its URI.', { pattern: '^ui://' }),
     ),
-    pages: pinsByUri('The approved pages of MCP apps, by the answer to a read.', '^ui://'),
     unlisted: Type.Optional(
       object('Treatment of definitions that no pin names. Of several MCPPins of one server the strictest counts.', {
         tools: unlisted('Tools'),
