@@ -14,7 +14,7 @@ import { limits } from '../settings/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../settings/pod/pod.ts'
 import { serviceRules } from '../settings/pod/service.ts'
 import { objectRef, oidcConfigRef, telemetryConfigRef } from '../settings/references.ts'
-import { notBoth } from '../settings/rules.ts'
+import { blockFor, notBoth } from '../settings/rules.ts'
 import { choice, defaulted, list, map, object, Type, text } from '../settings/schema.ts'
 import { count, oneOf, statusText, workloadStatus } from '../settings/status.ts'
 
@@ -40,10 +40,7 @@ const incomingAuth = object(
         rule: 'has(self.scopeRules) || !has(self.scopeImplies)',
         message: 'scopeImplies has no effect without scopeRules',
       },
-      {
-        rule: "self.type == 'oidc' ? has(self.oidcConfigRef) : !has(self.oidcConfigRef)",
-        message: 'oidcConfigRef must be set when type is oidc, and only then',
-      },
+      ...blockFor('type', { oidc: 'oidcConfigRef' }),
       {
         rule: "self.type == 'oidc' || !has(self.audience)",
         message: 'audience is for type oidc: type anonymous verifies no tokens',
@@ -74,14 +71,7 @@ const backendAuth = (description: string) =>
         objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential is obtained.'),
       ),
     },
-    {
-      rules: [
-        {
-          rule: "self.type == 'externalAuthConfigRef' ? has(self.externalAuthConfigRef) : !has(self.externalAuthConfigRef)",
-          message: 'externalAuthConfigRef must be set when type is externalAuthConfigRef, and only then',
-        },
-      ],
-    },
+    { rules: blockFor('type', { externalAuthConfigRef: 'externalAuthConfigRef' }) },
   )
 
 const outgoingAuth = object('Credentials for the backends.', {

@@ -3,6 +3,7 @@ import { inFile } from './file-form.ts'
 import { redisTimeouts } from './gateway/defaults.ts'
 import { limits } from './limits.ts'
 import { secretKeyRef } from './references.ts'
+import { exactlyOne } from './rules.ts'
 import { defaulted, duration, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
 
 export const hostAndPort = (readBy: Reader, description: string) =>
@@ -58,12 +59,7 @@ const sentinelConfig = (readBy: Reader) =>
       db: defaulted(databaseNumber(readBy)),
     },
     {
-      rules: [
-        {
-          rule: 'has(self.sentinelAddrs) != has(self.sentinelService)',
-          message: 'set exactly one of sentinelAddrs and sentinelService',
-        },
-      ],
+      rules: [exactlyOne('sentinelAddrs', 'sentinelService')],
     },
   )
 
@@ -79,7 +75,7 @@ export const redis = (readBy: Reader) =>
     },
     {
       rules: [
-        { rule: 'has(self.addr) != has(self.sentinelConfig)', message: 'set exactly one of addr and sentinelConfig' },
+        exactlyOne('addr', 'sentinelConfig'),
         { rule: '!self.clusterMode || has(self.addr)', message: 'clusterMode needs addr' },
         { rule: '!has(self.sentinelTls) || has(self.sentinelConfig)', message: 'sentinelTls needs sentinelConfig' },
       ],

@@ -57,6 +57,10 @@ export const label = (readBy: Reader, description: string, options: TextOptions 
 export const scope = (readBy: Reader, max: number = limits.name) =>
   text(readBy, 'A scope.', { min: 1, max, pattern: '^[!#-\\[\\]-~]+$' })
 
+/** The id of a client (RFC 6749, appendix A.1), without spaces. */
+export const clientId = (readBy: Reader, description: string) =>
+  text(readBy, description, { min: 1, max: 256, pattern: '^[!-~]+$' })
+
 export const choice = <const V extends readonly string[]>(
   readBy: Reader,
   description: string,

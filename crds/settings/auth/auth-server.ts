@@ -4,7 +4,7 @@ import { documentDefaults } from '../gateway/defaults.ts'
 import { limits } from '../limits.ts'
 import { redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
-import { blockFor, httpsUnlessAllowed } from '../rules.ts'
+import { blockFor, durationWithin, httpsUnlessAllowed } from '../rules.ts'
 import {
   choice,
   defaulted,
@@ -45,12 +45,7 @@ const tokenLifespans = (readBy: Reader) => {
     return defaulted(
       duration(readBy, `${description}, from ${from} to ${to}${more}.`, {
         default: usual,
-        rules: [
-          {
-            rule: `duration(self) >= duration('${from}') && duration(self) <= duration('${to}')`,
-            message: `must be from ${from} to ${to}`,
-          },
-        ],
+        rules: [durationWithin(from, to)],
       }),
     )
   }
@@ -93,7 +88,7 @@ const cimd = (readBy: Reader) =>
   })
 
 const RULES = [
-  ...httpsUnlessAllowed({ name: 'issuer' }),
+  ...httpsUnlessAllowed('issuer'),
   {
     rule: 'size(self.upstreamProviders) > 0 || has(self.inboundGrants) || (has(self.trustedIssuers) && self.trustedIssuers.exists(issuer, has(issuer.jwtBearerGrant)))',
     message: 'upstreamProviders must not be empty without inboundGrants: nobody could get a token',

@@ -1,3 +1,4 @@
+import { durationWithin } from '../rules.ts'
 import { choice, defaulted, duration, list, object, type Reader, Type } from '../schema.ts'
 import { longestProofAge, shortestProofAge } from './bounds.ts'
 
@@ -33,12 +34,7 @@ export const dpop = (readBy: Reader) =>
         `Largest difference between the time of a proof and now, from ${shortestProofAge} to ${longestProofAge}.`,
         {
           default: longestProofAge,
-          rules: [
-            {
-              rule: `duration(self) >= duration('${shortestProofAge}') && duration(self) <= duration('${longestProofAge}')`,
-              message: `must be from ${shortestProofAge} to ${longestProofAge}`,
-            },
-          ],
+          rules: [durationWithin(shortestProofAge, longestProofAge)],
         },
       ),
     ),

@@ -6,7 +6,7 @@ import { awsDefaults, ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
-import { httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
+import { exactlyOne, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import { choice, defaulted, duration, flag, integer, label, list, object, Type, text, url } from '../schema.ts'
 import { authServer } from './auth-server.ts'
 
@@ -51,7 +51,7 @@ const tokenExchange = object(
   },
   {
     rules: [
-      ...httpsUnlessAllowed({ name: 'tokenUrl' }),
+      ...httpsUnlessAllowed('tokenUrl'),
       {
         rule: '!has(self.clientSecretRef) || has(self.clientId)',
         message: 'clientId must be set with clientSecretRef',
@@ -117,7 +117,7 @@ const awsSts = object(
             priority: Type.Optional(integer('gateway', 'Order; lower first.', { minimum: 0 })),
           },
           {
-            rules: [{ rule: 'has(self.claim) != has(self.matcher)', message: 'set exactly one of claim and matcher' }],
+            rules: [exactlyOne('claim', 'matcher')],
           },
         ),
       ),
@@ -166,7 +166,7 @@ const crossAppAccess = object(
   },
   {
     rules: [
-      ...httpsOrLoopback({ name: 'idpTokenUrl' }),
+      ...httpsOrLoopback('idpTokenUrl'),
       {
         rule: "self.targetTokenUrl.startsWith('https://') || self.insecureTargetTokenUrl",
         message: 'targetTokenUrl must be https unless insecureTargetTokenUrl is set',

@@ -2,8 +2,8 @@
 
 import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
-import { httpsOrLoopback } from '../rules.ts'
-import { type CelRule, label, list, object, type Reader, scope, Type, text, url } from '../schema.ts'
+import { exactlyOne, httpsOrLoopback, plainClientId } from '../rules.ts'
+import { type CelRule, clientId, label, list, object, type Reader, scope, Type, text, url } from '../schema.ts'
 import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'
 import { SPIFFE_RULES, spiffeClientAuth } from './spiffe.ts'
 import { TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
@@ -12,7 +12,7 @@ export const delegateClients = (readBy: Reader) =>
   list(
     'Confidential clients that may exchange tokens (RFC 8693).',
     object('A client.', {
-      clientId: text(readBy, 'Client id.', { min: 1, max: 256, pattern: '^[!-~]+$' }),
+      clientId: clientId(readBy, 'Client id.'),
       clientSecretRef: secretKeyRef(readBy, 'Client secret.'),
       audiences: list(
         'Audiences that it may request; the URL of the gateway means the gateway’s audience.',
@@ -92,15 +92,13 @@ export const INBOUND_GRANT_RULES: readonly CelRule[] = [
 
 // Clients that act for nobody but themselves: `inboundGrants.clientCredentials`.
 
+const WAYS = ['clientSecretRef', 'jwksRef', 'jwksUrl']
+
 const machineClient = (readBy: Reader) =>
   object(
     'A client. It authenticates with a secret, or with a key of its own (`private_key_jwt`).',
     {
-      clientId: text(readBy, 'Client id. Its tokens have the subject `client#` and this id.', {
-        min: 1,
-        max: 256,
-        pattern: '^[!-~]+$',
-      }),
+      clientId: clientId(readBy, 'Client id. Its tokens have the subject `client#` and this id.'),
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
       jwksRef: Type.Optional(configMapKeyRef(readBy, 'Public keys of the client (JWK set).', { key: 'jwks.json' })),
       jwksUrl: Type.Optional(
@@ -123,18 +121,8 @@ const machineClient = (readBy: Reader) =>
       ),
     },
     {
-      exactlyOne: ['clientSecretRef', 'jwksRef', 'jwksUrl'],
-      rules: [
-        {
-          rule: '(has(self.clientSecretRef) ? 1 : 0) + (has(self.jwksRef) ? 1 : 0) + (has(self.jwksUrl) ? 1 : 0) == 1',
-          message: 'set exactly one of clientSecretRef, jwksRef and jwksUrl',
-        },
-        {
-          rule: "!self.clientId.contains('://')",
-          message: 'clientId must not be a URL: those are the ids of clients with a metadata document',
-        },
-        ...httpsOrLoopback({ name: 'jwksUrl', optional: true }),
-      ],
+      exactlyOne: WAYS,
+      rules: [exactlyOne(...WAYS), plainClientId, ...httpsOrLoopback('jwksUrl?')],
     },
   )
 

@@ -44,10 +44,6 @@ export const oidcIssuer = object(
     ),
   },
   {
-    rules: httpsUnlessAllowed(
-      { name: 'issuer' },
-      { name: 'jwksUrl', optional: true },
-      { name: 'introspectionUrl', optional: true },
-    ),
+    rules: httpsUnlessAllowed('issuer', 'jwksUrl?', 'introspectionUrl?'),
   },
 )

@@ -1,9 +1,10 @@
 import { mountedAs } from '../file-form.ts'
 import { limits } from '../limits.ts'
-import { blockFor, httpsOrLoopback } from '../rules.ts'
+import { blockFor, httpsOrLoopback, plainClientId } from '../rules.ts'
 import {
   type CelRule,
   choice,
+  clientId,
   label,
   list,
   object,
@@ -45,7 +46,7 @@ const bundleSource = (readBy: Reader) =>
               refusedValues: { https_spiffe: X509 },
             }),
           },
-          { rules: httpsOrLoopback({ name: 'url' }) },
+          { rules: httpsOrLoopback('url') },
         ),
       ),
       file: Type.Optional(
@@ -92,11 +93,7 @@ export const spiffeClientAuth = (readBy: Reader) =>
           max: limits.url,
           pattern: PRINCIPAL,
         }),
-        clientId: text(readBy, 'Client id. Its tokens have the subject `client#` and this id.', {
-          min: 1,
-          max: 256,
-          pattern: '^[!-~]+$',
-        }),
+        clientId: clientId(readBy, 'Client id. Its tokens have the subject `client#` and this id.'),
         methods: methods(readBy),
         resources: resources(readBy, 'Resources that it may request.'),
         audiences: resources(readBy, 'Further resources, by their audience.'),
@@ -108,10 +105,7 @@ export const spiffeClientAuth = (readBy: Reader) =>
             rule: '(has(self.resources) && size(self.resources) > 0) || (has(self.audiences) && size(self.audiences) > 0)',
             message: 'spiffeClientAuth needs resources or audiences',
           },
-          {
-            rule: "!self.clientId.contains('://')",
-            message: 'clientId must not be a URL: those are the ids of clients with a metadata document',
-          },
+          plainClientId,
         ],
       },
     ),

@@ -81,7 +81,7 @@ const trustedIssuer = (readBy: Reader) =>
     },
     {
       rules: [
-        ...httpsUnlessAllowed({ name: 'issuerUrl' }, { name: 'jwksUrl', optional: true }),
+        ...httpsUnlessAllowed('issuerUrl', 'jwksUrl?'),
         { rule: '!self.allowPrivateIPs || has(self.jwksUrl)', message: 'allowPrivateIPs needs jwksUrl' },
         {
           rule: "!has(self.keySource) || self.keySource != 'cluster' || !(has(self.jwksUrl) || has(self.caBundleRef) || self.allowPrivateIPs)",

@@ -5,7 +5,7 @@ import { HEADER_NAME } from '../header-rules.ts'
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
-import { blockFor, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
+import { blockFor, durationUpTo, exactlyOne, httpsOrLoopback, httpsUnlessAllowed } from '../rules.ts'
 import {
   choice,
   defaulted,
@@ -87,11 +87,8 @@ const dcrConfig = (readBy: Reader) =>
     },
     {
       rules: [
-        {
-          rule: 'has(self.discoveryUrl) != has(self.registrationEndpoint)',
-          message: 'set exactly one of discoveryUrl and registrationEndpoint',
-        },
-        ...httpsOrLoopback({ name: 'discoveryUrl', optional: true }, { name: 'registrationEndpoint', optional: true }),
+        exactlyOne('discoveryUrl', 'registrationEndpoint'),
+        ...httpsOrLoopback('discoveryUrl?', 'registrationEndpoint?'),
       ],
     },
   )
@@ -133,8 +130,8 @@ const oauth2Config = (readBy: Reader) =>
     },
     {
       rules: [
-        ...httpsUnlessAllowed({ name: 'authorizationEndpoint' }, { name: 'tokenEndpoint' }),
-        { rule: 'has(self.clientId) != has(self.dcrConfig)', message: 'set exactly one of clientId and dcrConfig' },
+        ...httpsUnlessAllowed('authorizationEndpoint', 'tokenEndpoint'),
+        exactlyOne('clientId', 'dcrConfig'),
         {
           rule: '!(has(self.clientSecretRef) && has(self.dcrConfig))',
           message: 'clientSecretRef is not used with dcrConfig',
@@ -161,7 +158,7 @@ const oidcConfig = (readBy: Reader) =>
       additionalAuthorizationParams: additionalAuthorizationParams(readBy),
       ...connection(readBy),
     },
-    { rules: httpsUnlessAllowed({ name: 'issuerUrl' }) },
+    { rules: httpsUnlessAllowed('issuerUrl') },
   )
 
 const keyConfig = (readBy: Reader) =>
@@ -209,26 +206,16 @@ const keyConfig = (readBy: Reader) =>
           timeout: defaulted(
             duration(readBy, 'Longest wait, at most 30s.', {
               default: keyCheckDefaults.timeout,
-              rules: [
-                {
-                  rule: "duration(self) > duration('0s') && duration(self) <= duration('30s')",
-                  message: 'must be more than 0s, and at most 30s',
-                },
-              ],
+              rules: [durationUpTo('30s')],
             }),
           ),
         },
-        { rules: httpsOrLoopback({ name: 'url' }) },
+        { rules: httpsOrLoopback('url') },
       ),
     ),
     maxLifetime: Type.Optional(
       duration(readBy, 'Time after which the user must enter the key again, at most 8760h. Absent: never.', {
-        rules: [
-          {
-            rule: "duration(self) > duration('0s') && duration(self) <= duration('8760h')",
-            message: 'must be more than 0s, and at most 8760h',
-          },
-        ],
+        rules: [durationUpTo('8760h')],
       }),
     ),
     remindBefore: defaulted(

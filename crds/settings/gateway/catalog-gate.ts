@@ -1,6 +1,7 @@
 import { inFile, mountedAs } from '../file-form.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
+import { durationWithin, exactlyOne } from '../rules.ts'
 import { choice, defaulted, duration, label, list, object, objectName, Type, text, url } from '../schema.ts'
 import { gateDefaults, gateStale } from './defaults.ts'
 
@@ -35,7 +36,7 @@ const registry = object(
   },
   {
     rules: [
-      { rule: 'has(self.registryRef) != has(self.url)', message: 'set exactly one of registryRef and url' },
+      exactlyOne('registryRef', 'url'),
       {
         rule: '!(has(self.tokenSecretRef) && has(self.serviceAccountAudience))',
         message: 'tokenSecretRef and serviceAccountAudience exclude each other',
@@ -43,6 +44,8 @@ const registry = object(
     ],
   },
 )
+
+const stale = durationWithin(gateStale.shortest, gateStale.longest)
 
 export const catalogGate = object(
   'Shows callers only the backends that registries show them.',
@@ -81,12 +84,7 @@ export const catalogGate = object(
     maxStale: defaulted(
       duration('gateway', 'How long the last answer of a registry stays valid, 1m to 168h.', {
         default: gateDefaults.maxStale,
-        rules: [
-          {
-            rule: `duration(self) >= duration('${gateStale.shortest}') && duration(self) <= duration('${gateStale.longest}')`,
-            message: `maxStale must be from ${gateStale.shortest} to ${gateStale.longest}`,
-          },
-        ],
+        rules: [{ ...stale, message: `maxStale ${stale.message}` }],
       }),
     ),
   },

@@ -4,7 +4,7 @@ import { audit } from '../audit.ts'
 import { inFile } from '../file-form.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
-import { httpsUnlessAllowed } from '../rules.ts'
+import { blockFor, httpsUnlessAllowed } from '../rules.ts'
 import { bytes, choice, defaulted, flag, integer, label, list, object, Type, text, url } from '../schema.ts'
 import { ownTelemetry } from '../telemetry.ts'
 import { claims, source } from './registry-source.ts'
@@ -44,11 +44,7 @@ const provider = object(
     insecureAllowHTTP: defaulted(flag('registry', 'It may be plain http beyond loopback.', { default: false })),
   },
   {
-    rules: httpsUnlessAllowed(
-      { name: 'issuerUrl' },
-      { name: 'jwksUrl', optional: true },
-      { name: 'introspectionUrl', optional: true },
-    ),
+    rules: httpsUnlessAllowed('issuerUrl', 'jwksUrl?', 'introspectionUrl?'),
   },
 )
 
@@ -116,10 +112,7 @@ export const auth = object(
   },
   {
     rules: [
-      {
-        rule: "self.mode == 'oauth' ? has(self.oauth) : !has(self.oauth)",
-        message: 'oauth must be set when mode is oauth, and only then',
-      },
+      ...blockFor('mode', { oauth: 'oauth' }),
       {
         rule: "self.mode == 'oauth' || !(has(self.authz) || has(self.publicPaths))",
         message: 'authz and publicPaths are for mode oauth: everything is open in mode anonymous',

@@ -3,6 +3,7 @@ import { filePath, inFile } from '../file-form.ts'
 import { headerName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
+import { countSet, exactlyOne } from '../rules.ts'
 import { defaulted, duration, label, list, map, object, Type, text, url } from '../schema.ts'
 
 export const DEFAULT_INTERVAL = '30s'
@@ -49,7 +50,7 @@ const git = object(
   {
     rules: [
       {
-        rule: '(has(self.branch) ? 1 : 0) + (has(self.tag) ? 1 : 0) + (has(self.commit) ? 1 : 0) <= 1',
+        rule: `${countSet(['branch', 'tag', 'commit'])} <= 1`,
         message: 'set at most one of branch, tag and commit',
       },
     ],
@@ -72,6 +73,8 @@ const api = object('Another registry (MCP registry API v0.1).', {
   ),
 })
 
+const PLACES = ['configMapRef', 'path', 'url', 'data']
+
 const file = object(
   'A registry file.',
   {
@@ -84,14 +87,8 @@ const file = object(
     timeout: Type.Optional(duration('registry', `Longest wait for the URL; ${FILE_TIMEOUT} when left out.`)),
   },
   {
-    exactlyOne: ['configMapRef', 'path', 'url', 'data'],
-    rules: [
-      {
-        rule: '(has(self.configMapRef) ? 1 : 0) + (has(self.path) ? 1 : 0) + (has(self.url) ? 1 : 0) + (has(self.data) ? 1 : 0) == 1',
-        message: 'set exactly one of configMapRef, path, url and data',
-      },
-      { rule: '!has(self.timeout) || has(self.url)', message: 'timeout is for url' },
-    ],
+    exactlyOne: PLACES,
+    rules: [exactlyOne(...PLACES), { rule: '!has(self.timeout) || has(self.url)', message: 'timeout is for url' }],
   },
 )
 
@@ -110,8 +107,6 @@ const kubernetes = object(
 
 /** The kinds of a source. A source has exactly one. */
 export const SOURCE_KINDS = ['git', 'api', 'file', 'managed', 'kubernetes'] as const
-
-const count = (fields: readonly string[]) => fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ')
 
 export const source = object(
   'A source of entries.',
@@ -144,7 +139,7 @@ export const source = object(
   {
     exactlyOne: SOURCE_KINDS,
     rules: [
-      { rule: `${count(SOURCE_KINDS)} == 1`, message: `set exactly one of ${SOURCE_KINDS.join(', ')}` },
+      { rule: `${countSet(SOURCE_KINDS)} == 1`, message: `set exactly one of ${SOURCE_KINDS.join(', ')}` },
       {
         rule: '!has(self.syncPolicy) || !(has(self.managed) || has(self.kubernetes))',
         message: 'syncPolicy is not for managed and kubernetes',
