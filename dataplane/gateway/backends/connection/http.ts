@@ -75,75 +75,35 @@ function writeBody(options: SendOptions, memory: Buffer): Dispatcher.DispatchOpt
   }
 }
 
-/**
- * Signs each request to a backend with the caller's current credential. All requests for the caller pass through it:
- * calls, lists, streams and the ends of sessions. It uses the connections of another transport.
- */
-export class SigningTransport implements Transport {
-  readonly #inner: Transport
-  readonly #host: string
-  readonly #signer: () => SignRequest | undefined
-
-  constructor(inner: Transport, host: string, signer: () => SignRequest | undefined) {
-    this.#inner = inner
-    this.#host = host
-    this.#signer = signer
-  }
-
-  dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#inner.dispatch(this.#signed(options), handler)
-  }
-
-  stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#inner.stream(this.#signed(options), handler)
-  }
-
-  /** Signs a request. Throws a BackendFailure without a credential, because an unsigned request must not be sent. */
-  #signed(options: SendOptions): SendOptions {
-    const sign = this.#signer()
-    if (sign === undefined) throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')
-    const { method, path } = options
-    const headers = options.headers as readonly string[]
-    const body = options.body as string | null | undefined
-    return { ...options, headers: mergeHeaders(headers, sign({ method, host: this.#host, path, headers, body })) }
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close()
-  }
-
-  destroy(): Promise<void> {
-    return this.#inner.destroy()
-  }
-}
-
-type Headers = Record<string, string | string[] | undefined>
+type Controller = Dispatcher.DispatchController
 
 /** Passes all events of a request to another handler. Subclasses inspect some of them. */
 export class RelayHandler implements Dispatcher.DispatchHandler {
   protected readonly handler: Dispatcher.DispatchHandler
+  /** True after the head of an answer whose rest is not passed on. */
+  protected isCut = false
 
   constructor(handler: Dispatcher.DispatchHandler) {
     this.handler = handler
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+  onRequestStart(controller: Controller, context: unknown): void {
     this.handler.onRequestStart?.(controller, context)
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers, text?: string): void {
+  onResponseStart(controller: Controller, status: number, headers: HeadersRead, text?: string): void {
     this.handler.onResponseStart?.(controller, status, headers, text)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.handler.onResponseData?.(controller, chunk)
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (!this.isCut) this.handler.onResponseData?.(controller, chunk)
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController, trailers: Headers): void {
-    this.handler.onResponseEnd?.(controller, trailers)
+  onResponseEnd(controller: Controller, trailers: HeadersRead): void {
+    if (!this.isCut) this.handler.onResponseEnd?.(controller, trailers)
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(controller: Controller, error: Error): void {
     this.handler.onResponseError?.(controller, error)
   }
 }
@@ -153,12 +113,14 @@ type WrapHandler = (
   handler: Dispatcher.DispatchHandler,
 ) => Dispatcher.DispatchHandler
 
-/** A transport that wraps the handler of each request with `wrap`. */
+const keep: WrapHandler = (_, handler) => handler
+
+/** Uses the connections of another transport, and wraps the handler of each request with `wrap`. */
 export class WrappedTransport implements Transport {
   readonly #inner: Transport
   readonly #wrap: WrapHandler
 
-  constructor(inner: Transport, wrap: WrapHandler) {
+  constructor(inner: Transport, wrap = keep) {
     this.#inner = inner
     this.#wrap = wrap
   }
@@ -180,6 +142,39 @@ export class WrappedTransport implements Transport {
   }
 }
 
+/**
+ * Signs each request to a backend with the caller's current credential. All requests for the caller pass through it:
+ * calls, lists, streams and the ends of sessions. It uses the connections of another transport.
+ */
+export class SigningTransport extends WrappedTransport {
+  readonly #host: string
+  readonly #signer: () => SignRequest | undefined
+
+  constructor(inner: Transport, host: string, signer: () => SignRequest | undefined) {
+    super(inner)
+    this.#host = host
+    this.#signer = signer
+  }
+
+  override dispatch(options: SendOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return super.dispatch(this.#signed(options), handler)
+  }
+
+  override stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return super.stream(this.#signed(options), handler)
+  }
+
+  /** Signs a request. Throws a BackendFailure without a credential, because an unsigned request must not be sent. */
+  #signed(options: SendOptions): SendOptions {
+    const sign = this.#signer()
+    if (sign === undefined) throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')
+    const { method, path } = options
+    const headers = options.headers as readonly string[]
+    const body = options.body as string | null | undefined
+    return { ...options, headers: mergeHeaders(headers, sign({ method, host: this.#host, path, headers, body })) }
+  }
+}
+
 /** The header (name and value) in a proxy's answers while it enforces its pins. */
 export const HELD_TO_PINS: readonly [string, string] = ['portico-definitions', 'enforced']
 
@@ -192,33 +187,15 @@ export const approvedTransport = (inner: Transport): Transport =>
 
 /** Passes an answer on, or fails the request before the first byte of the body. */
 class ApprovedAnswer extends RelayHandler {
-  #isRefused = false
-
-  override onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-    text?: string,
-  ): void {
+  override onResponseStart(controller: Controller, status: number, headers: HeadersRead, text?: string): void {
     if (headers[HELD_TO_PINS[0]] === HELD_TO_PINS[1]) {
       super.onResponseStart(controller, status, headers, text)
       return
     }
-    this.#isRefused = true
+    this.isCut = true
     controller.abort(
       new BackendFailure('backend_unavailable', `its pods don’t enforce its pins yet (answered with HTTP ${status})`),
     )
-  }
-
-  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#isRefused) super.onResponseData(controller, chunk)
-  }
-
-  override onResponseEnd(
-    controller: Dispatcher.DispatchController,
-    trailers: Record<string, string | string[] | undefined>,
-  ): void {
-    if (!this.#isRefused) super.onResponseEnd(controller, trailers)
   }
 }
 
@@ -250,35 +227,24 @@ class FollowingStream extends RelayHandler {
     this.#options = options
   }
 
-  override onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: HeadersRead & Record<string, string | string[] | undefined>,
-    text?: string,
-  ): void {
+  override onResponseStart(controller: Controller, status: number, headers: HeadersRead, text?: string): void {
     const { url } = this.#peer
     this.#path = redirectIn({ status, headers }, this.#options.method, url)
     if (this.#path === undefined) {
       super.onResponseStart(controller, status, headers, text)
       return
     }
+    this.isCut = true
     if (SAME_METHOD.has(status)) this.#peer.moved?.(this.#path)
     controller.abort(new Error('redirected'))
   }
 
-  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#path === undefined) super.onResponseData(controller, chunk)
-  }
-
-  override onResponseEnd(
-    controller: Dispatcher.DispatchController,
-    trailers: Record<string, string | string[] | undefined>,
-  ): void {
+  override onResponseEnd(controller: Controller, trailers: HeadersRead): void {
     if (this.#path === undefined) super.onResponseEnd(controller, trailers)
     else this.#follow(this.#path)
   }
 
-  override onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  override onResponseError(controller: Controller, error: Error): void {
     if (this.#path === undefined) super.onResponseError(controller, error)
     else this.#follow(this.#path)
   }
