@@ -58,7 +58,7 @@ const isUnprocessed = (error: unknown): boolean =>
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
   if (isObject(capabilities['tools']))
-    return collectPages(backend, findRoom(backend), (cursor) => askModern(backend, cursor))
+    return collectPages(backend, findRoom(backend), (cursor) => askModern(backend, 'tools/list', cursor))
   // The backend declares no tools, so the probe only shows whether it is alive.
   await backend.probe()
   return NONE
@@ -113,7 +113,7 @@ async function askOpened(
   { capabilities }: Opened,
   room: ListRoom,
 ): Promise<Listed> {
-  const ask: AskPage = (cursor) => askLegacy(session, cursor)
+  const ask: AskPage = (cursor) => askLegacy(session, 'tools/list', cursor)
   if (isObject(capabilities['tools'])) return collectPages(backend, room, ask)
   const undeclared = declaresNoList(capabilities)
     ? await collectPages(backend, room, ask).catch((error) => noList(backend, error))
@@ -136,33 +136,48 @@ function noList({ received }: Backend, error: unknown): Listed {
   return NONE
 }
 
+type Pages<T> = Omit<ListPage<T>, 'nextCursor'>
+
 type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 
 const findRoom = (backend: Backend): ListRoom => backend.lists.room('tools')
 
 async function collectPages(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
-  const listed = await readPages(backend, room, ask)
-  return { ...listed, tools: await backend.definitions.takeOver(backend.received.tools, listed.tools) }
+  room.begin()
+  const mayTell = (key: string, entry: string) => backend.mayTellOf('tools', key, entry)
+  const { items, notes } = await readPages(room, MOST_PAGES, ask, (text) => {
+    try {
+      return readToolPage(text, { fits: room.fits, mayTell })
+    } catch (cause) {
+      throw new BackendFailure('backend_failed', `tools/list: ${(cause as Error).message}`, { cause })
+    }
+  })
+  return { tools: await backend.definitions.takeOver(backend.received.tools, items), notes }
 }
 
-async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
-  room.begin()
-  const tools: BackendTool[] = []
+/** Requests the pages of a list up to their number or the limit of `room`. Rejects with a BackendFailure. */
+async function readPages<T>(
+  room: ListRoom,
+  mostPages: number,
+  ask: AskPage,
+  read: (text: string) => ListPage<T>,
+): Promise<Pages<T>> {
+  const items: T[] = []
   const notes: EntryNote[] = []
   let cursor: string | undefined
-  for (let page = 0; page < MOST_PAGES; page++) {
-    const answer = await unlessFull(ask(cursor), page)
+  for (let count = 0; count < mostPages; count++) {
+    const answer = await unlessFull(ask(cursor), count)
     if (answer === undefined) break
     readResult(answer)
-    const read = readPage(backend, answer.text, room)
-    for (const tool of read.items) tools.push(tool)
-    for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
+    const page = read(answer.text)
+    for (const item of page.items) items.push(item)
+    for (const note of page.notes) if (notes.length < MOST_NOTES) notes.push(note)
     // A backend that repeats a cursor would never reach an end.
-    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, notes }
-    cursor = read.nextCursor
+    if (room.isOver || page.nextCursor === undefined || page.nextCursor === cursor) return { items, notes }
+    cursor = page.nextCursor
   }
   room.end()
-  return { tools, notes }
+  return { items, notes }
 }
 
 /** Returns a page; undefined if there is no room for it beside those before. Rejects if there is none for the first. */
@@ -175,24 +190,16 @@ async function unlessFull(answer: Promise<BackendAnswer>, page: number): Promise
   }
 }
 
-function readPage(backend: Backend, text: string, room: ListRoom) {
-  try {
-    return readToolPage(text, { fits: room.fits, mayTell: (key, entry) => backend.mayTellOf('tools', key, entry) })
-  } catch (cause) {
-    throw new BackendFailure('backend_failed', `tools/list: ${(cause as Error).message}`, { cause })
-  }
-}
-
-const params = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
-
-const askModern = (backend: Backend, cursor: string | undefined) =>
+const askModern = (backend: Backend, method: string, cursor: string | undefined) =>
   backend.post({
-    headers: backend.modernHeaders('tools/list'),
-    body: requestText(FIRST_OWN_ID, 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
+    headers: backend.modernHeaders(method),
+    body: requestText(FIRST_OWN_ID, method, { ...withCursor(cursor), _meta: ownMeta(backend.client) }),
   })
 
-const askLegacy = (session: BackendSession, cursor: string | undefined) =>
-  session.post(requestText(session.ownId(), 'tools/list', params(cursor)), { mayBeLate: true })
+const askLegacy = (session: BackendSession, method: string, cursor: string | undefined) =>
+  session.post(requestText(session.ownId(), method, withCursor(cursor)), { mayBeLate: true })
+
+const withCursor = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
 
 /**
  * Lists the prompts, resources and templates of a backend whose tools were just listed. Returns whether anything has
@@ -209,10 +216,9 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   const before = backend.received[kind]
   const room = backend.lists.room(kind)
   room.begin()
-  const notes: EntryNote[] = []
-  let after: readonly BackendItem[]
+  let listed: Pages<BackendItem>
   try {
-    after = hasList(backend, kind) ? await listItems(backend, kind, notes) : []
+    listed = hasList(backend, kind) ? await listItems(backend, kind) : { items: [], notes: [] }
     backend.unread.delete(kind)
   } catch (error) {
     room.giveUp()
@@ -220,6 +226,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
     return false
   }
   room.settle()
+  const { items: after, notes } = listed
   backend.entryNotes[kind] = notes
   if (after.length > 0) backend.has(listForms[kind].capability)
   // An unchanged list stays the same object, because others may hold it as well.
@@ -246,49 +253,17 @@ function hasList({ capabilities, declared, isModern }: Backend, kind: ItemKind):
   return isObject(declared[listForms[kind].capability]) || (!isModern && declaresNoList(declared))
 }
 
-async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
-  const items: BackendItem[] = []
+/** Requests the items of a list. Rejects with a BackendFailure, or a TypeError for an answer without a list. */
+async function listItems(backend: Backend, kind: ItemKind): Promise<Pages<BackendItem>> {
   const room = backend.lists.room(kind)
-  const { pages, read: readItems } = createReader(backend, kind)
-  let cursor: string | undefined
-  for (let page = 0; page < pages; page++) {
-    const answer = await unlessFull(askPage(backend, listForms[kind].method, cursor), page)
-    if (answer === undefined) break
-    readResult(answer)
-    const read = readItems(answer.text)
-    for (const item of read.items) items.push(item)
-    for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
-    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items
-    cursor = read.nextCursor
-  }
-  room.end()
-  return items
-}
-
-/** Returns the reader of the list's pages, and the most pages that are requested. */
-function createReader(
-  backend: Backend,
-  kind: ItemKind,
-): { readonly pages: number; read(text: string): ListPage<BackendItem> } {
-  const room = backend.lists.room(kind)
+  const { method } = listForms[kind]
+  const ask: AskPage = (cursor) =>
+    backend.isModern ? askModern(backend, method, cursor) : askLegacy(backend.ownSession, method, cursor)
   if (kind === 'skills') {
     const reader = new SkillReader(room)
-    return { pages: skillLimits.pages, read: (text) => reader.read(text) }
+    return readPages(room, skillLimits.pages, ask, (text) => reader.read(text))
   }
+  const form = { ...listForms[kind], kind }
   const mayTell = (key: string, entry: string) => backend.mayTellOf(kind, key, entry)
-  return {
-    pages: MOST_PAGES,
-    read: (text) => readListPage(text, { ...listForms[kind], kind }, { fits: room.fits, mayTell }),
-  }
-}
-
-function askPage(backend: Backend, method: string, cursor: string | undefined) {
-  const { era, client, ownSession } = backend
-  const params = cursor === undefined ? {} : { cursor }
-  return era?.era === 'modern'
-    ? backend.post({
-        headers: backend.modernHeaders(method),
-        body: requestText(FIRST_OWN_ID, method, { ...params, _meta: ownMeta(client) }),
-      })
-    : ownSession.post(requestText(ownSession.ownId(), method, params), { mayBeLate: true })
+  return readPages(room, MOST_PAGES, ask, (text) => readListPage(text, form, { fits: room.fits, mayTell }))
 }
