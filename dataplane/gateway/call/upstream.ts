@@ -4,7 +4,13 @@ import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import type { TraceContext } from '../../telemetry/observe.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure, findRpcError, readRpcError } from '../backends/connection/failure.ts'
+import {
+  BackendFailure,
+  connectionFailure,
+  findRpcError,
+  type RpcError,
+  readRpcError,
+} from '../backends/connection/failure.ts'
 import {
   type AnswerHead,
   describeDetail,
@@ -399,16 +405,11 @@ function waitAtMost(ms: number, awaited: Promise<unknown>): Promise<void> {
 }
 
 /** Returns the failure for a response without an answer to the request with this id (JSON text). */
-export function toFailure(
-  head: AnswerHead,
-  body: string,
-  { sentId, sent }: { readonly sentId: string; readonly sent: readonly string[] },
-): BackendFailure {
-  const text = describePublicly(head)
+export function toFailure(head: AnswerHead, body: string, { sentId, sent }: Upstream): BackendFailure {
   return new BackendFailure('backend_failed', `answered with ${describeDetail(head, body, sent)}`, {
     status: head.status,
     rpcError: isSuccess(head.status) ? undefined : readRpcError(body, sentId, OURS),
-    ...(text === undefined ? {} : { text }),
+    text: describePublicly(head),
   })
 }
 
@@ -430,8 +431,8 @@ const NO_SESSION = -32000
 const OF_SESSIONS: ReadonlySet<unknown> = new Set([NO_SESSION, -32001])
 
 /** Tells whether an error may come from a server that requires sessions. Servers use different codes for it. */
-const asksForSession = ({ code, text }: { readonly code: unknown; readonly text: string }): boolean =>
-  OF_SESSIONS.has(code) || (code === -32600 && /session|initiali[sz]/i.test(text))
+const asksForSession = ({ code, error }: Pick<RpcError, 'code' | 'error'>): boolean =>
+  OF_SESSIONS.has(code) || (code === -32600 && /session|initiali[sz]/i.test(error))
 
 /**
  * Interprets an HTTP response whose status is not 200. `era`: the era of the request; `inNewSession`: true if the
@@ -442,10 +443,10 @@ function readRefusal(status: number, text: string, era: 'modern' | 'legacy', inN
   const error = findRpcError(text)
   if (era === 'legacy') {
     if (inNewSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'no-session'
-    return error === undefined ? 'failure' : { error: error.text }
+    return error ?? 'failure'
   }
   if (error === undefined || OURS.has(error.code) || asksForSession(error)) return 'other-era'
-  return { error: error.text }
+  return error
 }
 
 interface HttpRequest {

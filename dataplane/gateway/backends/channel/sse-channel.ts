@@ -4,7 +4,7 @@ import type { Share } from '../../../server/budget.ts'
 import { memberText } from '../../mcp/json.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure, readRpcError } from '../connection/failure.ts'
-import { IDENTITY, isOfType, isSuccess, openStream, type Transport } from '../connection/http.ts'
+import { type HeadersRead, IDENTITY, isOfType, isSuccess, openStream, type Transport } from '../connection/http.ts'
 import { requestBackend } from '../connection/request.ts'
 import { UnfinishedEvent } from '../connection/unfinished-event.ts'
 import { type Channel, type ChannelReceiver, DroppedMessage, LONGEST_LINE, type OpenChannel } from './channel.ts'
@@ -138,11 +138,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#state === 'over') controller.abort(new Error('the stream is no longer needed'))
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeadersRead): void {
     if (!isSuccess(status)) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
     else if (!isOfType(headers['content-type'], 'text/event-stream'))
       this.#end(new BackendFailure('backend_failed', 'answered without a stream of events'))

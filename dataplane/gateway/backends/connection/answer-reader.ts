@@ -139,11 +139,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#over) controller.abort(new Error('given up'))
   }
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: HeadersRead): void {
     try {
       this.#begin(status, headers)
     } catch (error) {

@@ -31,14 +31,7 @@ export class BackendFailure extends Error {
   constructor(
     code: BackendFailure['code'],
     message: string,
-    options: {
-      status?: number
-      rpcCode?: number | undefined
-      cause?: unknown
-      text?: string
-      rpcError?: RpcError | undefined
-      link?: MakeLink | undefined
-    } = {},
+    options: Partial<Pick<BackendFailure, 'status' | 'rpcCode' | 'cause' | 'text' | 'rpcError' | 'link'>> = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
@@ -82,17 +75,11 @@ const CONFLICT = 409
 export const isPassing = (status: number): boolean =>
   status === 0 || status === CONFLICT || status === 429 || status >= 500
 
-/** The JSON-RPC error in a body: its code, and the whole error as JSON text in the form of JSON-RPC. */
-interface FoundError {
-  readonly code: unknown
-  readonly text: string
-}
-
 /** Reads the JSON-RPC error that a body holds; undefined if it holds none. */
-export function findRpcError(body: string): FoundError | undefined {
+export function findRpcError(body: string): Pick<RpcError, 'error' | 'code'> | undefined {
   const message = parseObject(body)
   if (!isObject(message?.['error'])) return undefined
-  return { code: message['error']['code'], text: mendError(memberText(body, 'error') as string) }
+  return { code: message['error']['code'], error: mendError(memberText(body, 'error') as string) }
 }
 
 const NONE: ReadonlySet<unknown> = new Set()
@@ -104,5 +91,5 @@ const NONE: ReadonlySet<unknown> = new Set()
 export function readRpcError(body: string, sentId: string | undefined, without = NONE): RpcError | undefined {
   const found = findRpcError(body)
   if (found === undefined || sentId === undefined || without.has(found.code)) return undefined
-  return { error: found.text, code: found.code, isOwn: sameId(memberText(body, 'id'), sentId) }
+  return { ...found, isOwn: sameId(memberText(body, 'id'), sentId) }
 }

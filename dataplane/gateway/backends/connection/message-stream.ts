@@ -4,7 +4,7 @@ import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { mendUnasked } from '../../mcp/answer-mender.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { isOfType, isSuccess } from './http.ts'
+import { type HeadersRead, isOfType, isSuccess } from './http.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
 interface MessageStreamOptions {
@@ -68,11 +68,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#over) controller.abort(new Error('the stream is no longer needed'))
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeadersRead): void {
     if (isSuccess(status) && isOfType(headers['content-type'], 'text/event-stream')) {
       this.#refused = undefined
       this.#guard(() => {

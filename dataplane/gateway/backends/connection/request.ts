@@ -311,7 +311,7 @@ export function readResult({ status, text, refusal, sent = [], isUnquoted }: Bac
       refusal === undefined
         ? `answered with HTTP ${status} and no JSON, or one that is nested too deep`
         : `answered with ${refusal.detail}`,
-      { status, ...(refusal?.text === undefined ? {} : { text: refusal.text }) },
+      { status, text: refusal?.text },
     )
   }
   if (isObject(message) && isObject(message['result'])) return message['result']

@@ -7,13 +7,6 @@ import type { BackendFailure } from '../connection/failure.ts'
 export type HealthState = BackendStatus['health']
 type CircuitState = BackendStatus['circuit']
 
-interface LastError {
-  readonly code: string
-  readonly message: string
-  /** RFC 3339. */
-  readonly at: string
-}
-
 /** The HTTP status with which a backend that is alive asks callers to wait. */
 const TOO_MANY = 429
 /** An answer slower than this makes a backend degraded. */
@@ -27,7 +20,8 @@ const NEWEST = 0.2
  * credential is not a failure of the backend, because it may be one caller's. Neither is a request to come back later.
  */
 export class Health {
-  lastError: LastError | undefined
+  /** The last failure, with its time (RFC 3339). */
+  lastError: NonNullable<BackendStatus['lastError']> | undefined
   /** The time of the first failure since the last answer (RFC 3339); undefined while the backend answers. */
   illSince: string | undefined
   /** May be replaced at any time. */
@@ -150,11 +144,7 @@ interface CircuitPolicy {
 const USUAL_CIRCUIT: CircuitPolicy = { openAfter: 5, pauseMs: 2_000, longestPauseMs: 30_000 }
 
 export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'failureHandling'>): FailurePolicy {
-  const {
-    healthCheckInterval = failureDefaults.healthCheckInterval,
-    healthCheckTimeout = failureDefaults.healthCheckTimeout,
-    unhealthyThreshold = failureDefaults.unhealthyThreshold,
-  } = failureHandling
+  const { healthCheckInterval, healthCheckTimeout, unhealthyThreshold } = { ...failureDefaults, ...failureHandling }
   return {
     intervalMs: parseTimer(healthCheckInterval),
     timeoutMs: parseTimer(healthCheckTimeout),
@@ -167,8 +157,7 @@ type CircuitBreaker = NonNullable<GatewayConfig['failureHandling']>['circuitBrea
 
 function circuitPolicy(breaker: CircuitBreaker): CircuitPolicy | undefined {
   if (breaker === undefined) return USUAL_CIRCUIT
-  const { circuitBreaker: usual } = failureDefaults
-  const { enabled = usual.enabled, failureThreshold = usual.failureThreshold, timeout = usual.timeout } = breaker
+  const { enabled, failureThreshold, timeout } = { ...failureDefaults.circuitBreaker, ...breaker }
   if (!enabled) return undefined
   const pauseMs = parseTimer(timeout)
   return { openAfter: failureThreshold, pauseMs, longestPauseMs: pauseMs }

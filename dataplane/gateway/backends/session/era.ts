@@ -51,8 +51,7 @@ export const discoverText = (client: { readonly name: string; readonly version: 
   requestText(FIRST_OWN_ID, 'server/discover', { _meta: ownMeta(client) })
 
 /** Returns the era that the answer to the probe proves. Throws a BackendFailure if the answer proves nothing. */
-export function readEra(given: BackendAnswer): Era {
-  const { status, text } = given
+export function readEra({ status, text, refusal }: BackendAnswer): Era {
   const answer = parseObject(text)
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
   if (error !== undefined && isModernError(error)) return readEraOfError(error)
@@ -60,16 +59,8 @@ export function readEra(given: BackendAnswer): Era {
     if (isObject(answer?.['result'])) return readEraOfResult(answer['result'])
     if (error !== undefined) return { era: 'legacy' }
   } else if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
-  throw unproven(given)
-}
-
-function unproven({ status, refusal }: BackendAnswer): BackendFailure {
   const detail = refusal?.detail ?? `HTTP ${status} and no JSON-RPC`
-  const text = refusal?.text
-  return new BackendFailure('backend_failed', `answered the probe with ${detail}`, {
-    status,
-    ...(text === undefined ? {} : { text }),
-  })
+  throw new BackendFailure('backend_failed', `answered the probe with ${detail}`, { status, text: refusal?.text })
 }
 
 function readEraOfResult(result: Readonly<Record<string, unknown>>): Era {
