@@ -54,12 +54,7 @@ export function createTransport(options: TransportOptions): Transport {
 function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {
   const { stdio = {} } = config
   const { attach, command } = stdio
-  if (attach !== undefined)
-    return attachChannel({
-      attach,
-      directory,
-      onDropped: (start) => log.warn({ start }, 'the server wrote a line that is too long; it is dropped'),
-    })
+  if (attach !== undefined) return attachChannel({ attach, directory, log })
   if (command === undefined) throw new TypeError(`backend ${config.name}: stdio needs a command or attach`)
   return childChannel({ stdio: { ...stdio, command }, directory, log })
 }

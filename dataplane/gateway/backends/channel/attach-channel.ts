@@ -1,17 +1,17 @@
 import { resolve } from 'node:path'
+import type { Logger } from 'pino'
 import { type Dispatcher, request, type WebSocket } from 'undici'
 import { API_SERVER } from '../../../../crds/settings/gateway/defaults.ts'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/connect.ts'
 import { BackendFailure } from '../connection/failure.ts'
-import { LineSplitter, LONGEST_LINE, type OpenChannel } from './channel.ts'
+import { checkUnread, LONGEST_LINE, type OpenChannel, readSecrets, splitOutput } from './channel.ts'
 
 interface AttachChannelOptions {
   readonly attach: NonNullable<StdioConfig['attach']>
   readonly directory: string
-  /** Called with the beginning of a line that was too long. */
-  readonly onDropped: (start: string) => void
+  readonly log: Logger
 }
 
 /** The first byte of each frame names the container's stream that the frame belongs to (Kubernetes, remotecommand). */
@@ -23,7 +23,6 @@ const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const OPEN_MS = 10_000
 /** The interval of pings, because load balancers in front of an API server cut idle connections. */
 const PING_MS = 20_000
-const MOST_UNREAD = 32 * 1024 * 1024
 /** The largest frame that is sent, in bytes, because some API servers refuse larger ones. */
 const FRAME = 32 * 1024
 
@@ -32,7 +31,7 @@ const FRAME = 32 * 1024
  * container's log already holds its error output. When the connection ends, the kubelet closes the container's input
  * (`stdinOnce`), and the server exits and is restarted. Attaching again then begins a new conversation.
  */
-export function attachChannel({ attach, directory, onDropped }: AttachChannelOptions): OpenChannel {
+export function attachChannel({ attach, directory, log }: AttachChannelOptions): OpenChannel {
   const { namespace, pod, container, tokenFile, caFile } = attach
   const server = new URL(attach.server ?? API_SERVER)
   const token = secretFile(resolve(directory, tokenFile))
@@ -47,18 +46,12 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
 
   return async function openAttach(receiver) {
     const { ping, WebSocket } = await import('undici')
-    const headers = { authorization: `Bearer ${readToken(token)}` }
+    const headers = { authorization: `Bearer ${readSecrets(token)}` }
     const socket = await waitForOpen(
       new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher }),
       () => findRefusal(url, headers, dispatcher),
     )
-    const lines = new LineSplitter({
-      line: (text) => receiver.message(text),
-      dropped(start, message) {
-        onDropped(start)
-        receiver.tooLarge(message)
-      },
-    })
+    const lines = splitOutput(receiver, log)
     let reason = 'the connection to the container ended'
     const pings = setInterval(() => ping(socket), PING_MS)
     pings.unref()
@@ -74,8 +67,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
     return {
       send(text) {
         if (socket.readyState !== WebSocket.OPEN) throw new BackendFailure('backend_unavailable', reason)
-        if (socket.bufferedAmount > MOST_UNREAD)
-          throw new BackendFailure('backend_unavailable', 'the server does not read its input')
+        checkUnread(socket.bufferedAmount)
         for (const frame of splitFrames(text)) socket.send(frame)
       },
       close: () => socket.close(),
@@ -96,14 +88,6 @@ function splitFrames(text: string): Uint8Array<ArrayBuffer>[] {
     frames.push(frame)
   }
   return frames
-}
-
-function readToken(token: () => string): string {
-  try {
-    return token()
-  } catch (cause) {
-    throw new BackendFailure('backend_unavailable', (cause as Error).message, { cause })
-  }
 }
 
 /** Waits until the socket is open. `refusal` finds the reason when it could not be opened. */

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { BackendFailure } from '../connection/failure.ts'
 
@@ -173,5 +174,32 @@ export class LineSplitter {
     this.#held = []
     this.#size = 0
     return bytes
+  }
+}
+
+/** Returns the splitter of a server's output. It passes on whole messages, and logs the beginning of a dropped line. */
+export const splitOutput = (receiver: ChannelReceiver, log: Logger): LineSplitter =>
+  new LineSplitter({
+    line: (text) => receiver.message(text),
+    dropped(start, message) {
+      log.warn({ start }, 'the server wrote a line that is too long; it is dropped')
+      receiver.tooLarge(message)
+    },
+  })
+
+/** The most bytes that a server may leave unread before it counts as hung. */
+const MOST_UNREAD = 32 * 1024 * 1024
+
+/** Throws a BackendFailure if a server has left this many bytes of its input unread and counts as hung. */
+export function checkUnread(bytes: number): void {
+  if (bytes > MOST_UNREAD) throw new BackendFailure('backend_unavailable', 'the server does not read its input')
+}
+
+/** Returns what `read` reads from files. Throws a BackendFailure if a file can't be read. */
+export function readSecrets<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (cause) {
+    throw new BackendFailure('backend_unavailable', (cause as Error).message, { cause })
   }
 }

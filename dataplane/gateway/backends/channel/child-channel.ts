@@ -4,10 +4,8 @@ import type { Logger } from 'pino'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { BackendFailure } from '../connection/failure.ts'
-import { LineSplitter, type OpenChannel } from './channel.ts'
+import { checkUnread, LineSplitter, type OpenChannel, readSecrets, splitOutput } from './channel.ts'
 
-/** The most bytes that a server may leave unread before it counts as hung. */
-const MOST_UNREAD = 32 * 1024 * 1024
 /** The time from the end of its input to SIGTERM, and from SIGTERM to SIGKILL. */
 const GRACE_MS = 500
 const LONGEST_LOGGED = 2_000
@@ -25,24 +23,19 @@ interface ChildChannelOptions {
 export function childChannel({ stdio, directory, log }: ChildChannelOptions): OpenChannel {
   const [file, ...args] = stdio.command as [string, ...string[]]
   const secrets = (stdio.envFiles ?? []).map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
+  const readAll = () => Object.fromEntries(secrets.map(({ name, read }) => [name, read()]))
 
   return async function openChild(receiver) {
     const child = spawn(file, args, {
       cwd: stdio.cwd === undefined ? directory : resolve(directory, stdio.cwd),
       // The environment is passed on and not read: a program needs PATH and HOME.
-      env: { ...process.env, ...stdio.env, ...readAll(secrets) },
+      env: { ...process.env, ...stdio.env, ...readSecrets(readAll) },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     })
     await waitForStart(child)
     const { stdin, stdout, stderr } = child
-    const lines = new LineSplitter({
-      line: (text) => receiver.message(text),
-      dropped(start, message) {
-        log.warn({ start }, 'the server wrote a line that is too long; it is dropped')
-        receiver.tooLarge(message)
-      },
-    })
+    const lines = splitOutput(receiver, log)
     stdout.on('data', (chunk: Buffer) => lines.push(chunk))
     const errors = new LineSplitter(
       {
@@ -69,8 +62,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
     return {
       send(text) {
         if (!stdin.writable) throw new BackendFailure('backend_unavailable', 'the server has ended')
-        if (stdin.writableLength > MOST_UNREAD)
-          throw new BackendFailure('backend_unavailable', 'the server does not read its input')
+        checkUnread(stdin.writableLength)
         stdin.write(`${text}\n`)
       },
       close() {
@@ -81,14 +73,6 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
         }, GRACE_MS)
       },
     }
-  }
-}
-
-function readAll(secrets: readonly { readonly name: string; readonly read: () => string }[]): Record<string, string> {
-  try {
-    return Object.fromEntries(secrets.map(({ name, read }) => [name, read()]))
-  } catch (cause) {
-    throw new BackendFailure('backend_unavailable', (cause as Error).message, { cause })
   }
 }
 

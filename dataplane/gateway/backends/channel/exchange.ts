@@ -10,26 +10,23 @@ export class Exchange implements Dispatcher.DispatchController {
   paused = false
   aborted = false
   reason: Error | null = null
+  /** True once the answer is complete, or can't be any more. */
+  over = false
   /** Called if the receiver disconnects before the answer is complete. */
   onAborted: (() => void) | undefined
   readonly #handler: Dispatcher.DispatchHandler
   #streaming = false
-  #over = false
 
   constructor(handler: Dispatcher.DispatchHandler) {
     this.#handler = handler
     handler.onRequestStart?.(this, {})
   }
 
-  get over(): boolean {
-    return this.#over
-  }
-
   abort(reason: Error): void {
-    if (this.aborted || this.#over) return
+    if (this.aborted || this.over) return
     this.aborted = true
     this.reason = reason
-    this.#over = true
+    this.over = true
     this.onAborted?.()
     // Like undici, it does not call the handler during the call that aborts.
     queueMicrotask(() => this.#handler.onResponseError?.(this, reason))
@@ -51,7 +48,7 @@ export class Exchange implements Dispatcher.DispatchController {
       this.end()
       return
     }
-    if (this.#over) return
+    if (this.over) return
     const handler = this.#handler
     handler.onResponseStart?.(this, status, { ...headers })
     if (!this.aborted && body !== '') handler.onResponseData?.(this, Buffer.from(body))
@@ -60,7 +57,7 @@ export class Exchange implements Dispatcher.DispatchController {
 
   /** Starts an event stream as the answer. */
   stream(): void {
-    if (this.#streaming || this.#over) return
+    if (this.#streaming || this.over) return
     this.#streaming = true
     this.#handler.onResponseStart?.(this, 200, { ...EVENT_STREAM })
   }
@@ -68,20 +65,20 @@ export class Exchange implements Dispatcher.DispatchController {
   /** Sends one message on the stream. */
   event(text: string): void {
     this.stream()
-    if (this.#over) return
+    if (this.over) return
     // In JSON a line break is white space, but in an event it would end the data.
     this.#handler.onResponseData?.(this, Buffer.from(`data: ${text.replaceAll(/[\r\n]/g, ' ')}\n\n`))
   }
 
   end(): void {
-    if (this.#over) return
-    this.#over = true
+    if (this.over) return
+    this.over = true
     this.#handler.onResponseEnd?.(this, {})
   }
 
   fail(error: Error): void {
-    if (this.#over) return
-    this.#over = true
+    if (this.over) return
+    this.over = true
     this.#handler.onResponseError?.(this, error)
   }
 }
