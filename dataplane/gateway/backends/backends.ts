@@ -8,6 +8,7 @@ import { Backend, type BackendOptions } from './backend/backend.ts'
 import { CallerHeaders, ConfiguredHeaders, OwnHeaders } from './connection/headers.ts'
 import { SigningTransport, type Transport } from './connection/http.ts'
 import { type FailurePolicy, failurePolicy } from './health/health.ts'
+import { forEachKind } from './lists/list-kind.ts'
 import { type Feed, probeFeed, ToolFeed } from './refresh/feeds.ts'
 import { listTools } from './refresh/read-lists.ts'
 
@@ -40,7 +41,7 @@ interface BackendsOptions {
 function approve(backend: Backend, pinning: BackendConfig['pinning']): boolean {
   if (!backend.definitions.follow(pinning)) return false
   // The notes may quote entries that the new pins withhold.
-  backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [], skills: [] }
+  backend.entryNotes = forEachKind(() => [])
   backend.refreshLists()
   return true
 }

@@ -106,7 +106,7 @@ function listProblems({
     ...backends.flatMap(({ name, lists }) =>
       buildWarnings(
         'SkillsTruncated',
-        lists.areSkillsCut ? [`${name}: its list of skills is cut: it is too long`] : [],
+        lists.room('skills').isFull ? [`${name}: its list of skills is cut: it is too long`] : [],
       ),
     ),
     ...backends.flatMap(({ name, entryNotes: { skills: ofSkills, ...others } }) => [

@@ -16,7 +16,7 @@ import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../c
 import { IDENTITY, type Transport } from '../connection/http.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import { Health } from '../health/health.ts'
-import { type ListKind, type PinnedKind, toPinKind } from '../lists/list-kind.ts'
+import { forEachKind, type ListKind, type PinnedKind, toPinKind } from '../lists/list-kind.ts'
 import { ListRooms } from '../lists/list-memory.ts'
 import type { BackendItem, BackendTool, EntryNote } from '../lists/list-page.ts'
 import { BackendSession } from '../session/backend-session.ts'
@@ -129,13 +129,7 @@ export class Backend implements SessionPeer {
     instructions: undefined,
   }
   /** The notes on repaired and omitted entries of its lists. */
-  entryNotes: Record<ListKind, readonly EntryNote[]> = {
-    tools: [],
-    prompts: [],
-    resources: [],
-    templates: [],
-    skills: [],
-  }
+  entryNotes: Record<ListKind, readonly EntryNote[]> = forEachKind(() => [])
   /** The reasons why lists could not be read at the last poll, by kind. */
   readonly unread = new Map<string, string>()
   /** The capabilities when its lists were last polled. */

@@ -2,6 +2,15 @@ export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates' | 'skills
 export type ItemKind = Exclude<ListKind, 'tools'>
 export const ITEM_KINDS = ['prompts', 'resources', 'templates', 'skills'] as const satisfies readonly ItemKind[]
 
+/** Builds a record with a value for each kind of list. */
+export const forEachKind = <T>(make: () => T): Record<ListKind, T> => ({
+  tools: make(),
+  prompts: make(),
+  resources: make(),
+  templates: make(),
+  skills: make(),
+})
+
 /** The kinds whose definitions can be approved. */
 export type PinnedKind = Exclude<ListKind, 'skills'>
 export const PINNED_KINDS = ['tools', 'prompts', 'resources', 'templates'] as const satisfies readonly PinnedKind[]

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Reservation, type Share } from '../../../server/budget.ts'
-import type { ListKind } from './list-kind.ts'
+import { forEachKind, type ListKind } from './list-kind.ts'
 
 /** The bytes counted for an item in addition to its text. */
 const ITEM_BYTES = 256
@@ -70,8 +70,7 @@ export class ListRooms {
   readonly #of: Readonly<Record<ListKind, ListRoom>>
 
   constructor(share: Share) {
-    const room = () => new ListRoom(share)
-    this.#of = { tools: room(), prompts: room(), resources: room(), templates: room(), skills: room() }
+    this.#of = forEachKind(() => new ListRoom(share))
   }
 
   room(kind: ListKind): ListRoom {
@@ -81,11 +80,6 @@ export class ListRooms {
   /** True if some list is incomplete. */
   get areCut(): boolean {
     return Object.values(this.#of).some(({ isFull }) => isFull)
-  }
-
-  /** True if the list of skills is incomplete. */
-  get areSkillsCut(): boolean {
-    return this.#of.skills.isFull
   }
 
   /** Warnings for operators that name the incomplete lists other than that of skills. */

@@ -157,22 +157,14 @@ export const readListPage = (answer: string, form: ReadPage, limits?: ReadLimits
     limits,
   )
 
-function plainEntry(text: string) {
+function plainEntry(text: string): Exclude<ReadEntry, { readonly broken: string }> {
   const value: unknown = JSON.parse(text)
   return { text, value: isObject(value) ? value : {}, mended: [] }
 }
 
-function readName(entry: string, key: string): unknown {
-  const value: unknown = JSON.parse(entry)
-  return isObject(value) ? value[key] : undefined
-}
+const readName = (entry: string, key: string): unknown => plainEntry(entry).value[key]
 
-export interface BackendTool {
-  readonly key: string
-  /** The backend's own JSON text, with repairs only. Unknown members stay unchanged. */
-  readonly text: string
-  /** The text before the repairs, if there were any. */
-  readonly source?: string | undefined
+export interface BackendTool extends Omit<BackendItem, 'skill'> {
   readonly paramHeaders: readonly ParamHeader[]
   readonly app: ToolApp | undefined
   /** True if the tool declares that a call may be repeated, because it is read-only or idempotent. */
@@ -183,9 +175,8 @@ export interface BackendTool {
  * Reads the answer to `tools/list`. Omits a tool with invalid header declarations (2026-07-28, transports: a client
  * must drop it), and a tool that clients would refuse. Throws a TypeError if the answer contains no list.
  */
-export function readToolPage(answer: string, limits?: ReadLimits): ListPage<BackendTool> {
-  return readPage(answer, TOOLS, readTool, limits)
-}
+export const readToolPage = (answer: string, limits?: ReadLimits): ListPage<BackendTool> =>
+  readPage(answer, TOOLS, readTool, limits)
 
 const TOOLS: ReadPage = { kind: 'tools', member: 'tools', key: 'name' }
 

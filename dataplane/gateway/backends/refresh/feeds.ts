@@ -17,15 +17,7 @@ const JITTER = 0.2
 export const LOOK_PAUSE_MS = 1_000
 
 /** Keeps the facts about a backend up to date. */
-export interface Feed {
-  /** Resolves when the first poll has ended, with or without success. */
-  readonly tried: Promise<void>
-  /** Polls now. */
-  refresh(): void
-  /** Replaces the policy. The new interval counts from now on. */
-  follow(policy: FailurePolicy): void
-  stop(): void
-}
+export type Feed = Pick<Schedule, 'tried' | 'refresh' | 'follow' | 'stop'>
 
 /** Polls a backend at once and then repeatedly, one poll at a time, until stopped. */
 class Schedule {

@@ -90,23 +90,20 @@ export class CallerSessions {
       ofCaller > MOST_UNUSED_OF_CALLER ? ([...this.#unused].find(([, other]) => other === caller) ?? []) : []
     const [first] = this.#unused.size > MOST_UNUSED ? this.#unused.keys() : []
     const ended = oldest ?? first
-    if (ended !== undefined) this.#end((other) => other === ended)
+    if (ended !== undefined) this.#end(ended)
   }
 
   /** Ends sessions that have been idle too long; `now` is in milliseconds since 1970. */
   sweep(now: number): void {
-    const isIdle = ({ users, usedAt }: BackendSession) => users === 0 && now - usedAt >= IDLE_MS
-    this.#end(isIdle)
+    for (const session of this.#unused.keys())
+      if (session.users === 0 && now - session.usedAt >= IDLE_MS) this.#end(session)
   }
 
-  /** Ends the unused sessions that match. */
-  #end(isEnded: (session: BackendSession) => boolean): void {
-    for (const session of this.#unused.keys()) {
-      if (!isEnded(session)) continue
-      this.#unused.delete(session)
-      this.#forget(session)
-      this.#backend.closeSession(session)
-    }
+  /** Ends an unused session. */
+  #end(session: BackendSession): void {
+    this.#unused.delete(session)
+    this.#forget(session)
+    this.#backend.closeSession(session)
   }
 
   #forget(session: BackendSession): void {
