@@ -284,8 +284,6 @@ const ACCEPTED = 202
 export const isAcceptance = ({ status }: AnswerHead, body: string): boolean =>
   status === ACCEPTED || (isSuccess(status) && body.trim() === '')
 
-const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-type'], 'text/html')
-
 /** The headers of requests whose values are no credentials. */
 const PLAIN =
   /^(?:accept|accept-encoding|content-type|user-agent|x-request-id|traceparent|mcp-(?:protocol-version|method|name))$/
@@ -323,11 +321,10 @@ export function describeDetail(head: AnswerHead, body: string, sent: readonly st
 }
 
 /** Describes an answer for callers; undefined if the standard text says the same. */
-export function describePublicly(head: AnswerHead): string | undefined {
-  const { status } = head
-  if (isSuccess(status) && isPage(head))
-    return 'The backend answers with a web page, as for a login, in the place of MCP.'
-  if (isSuccess(status)) return undefined
+export function describePublicly({ status, headers }: AnswerHead): string | undefined {
+  const isPage = isOfType(headers['content-type'], 'text/html')
+  if (isSuccess(status))
+    return isPage ? 'The backend answers with a web page, as for a login, in the place of MCP.' : undefined
   if (status >= 300 && status < 400) return `The backend redirects elsewhere (HTTP ${status}).`
   return `The backend answers with HTTP ${status}.`
 }

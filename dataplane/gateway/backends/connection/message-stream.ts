@@ -7,7 +7,7 @@ import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type HeadersRead, isOfType, isSuccess } from './http.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
-interface MessageStreamOptions {
+export interface MessageStreamOptions {
   /** Handles one event's data. If it throws, only that message is lost. */
   onMessage(bytes: Buffer): void
   /** Returns the size of the largest message that is taken; absent: 1 MiB. */

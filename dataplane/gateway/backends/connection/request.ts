@@ -86,9 +86,9 @@ const SOONEST_RETRY_MS = 100
 const LATEST_RETRY_MS = 5 * 60_000
 
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
-  const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>()
-  new OwnRequest(request, resolve, reject).start()
-  return promise
+  const answer = Promise.withResolvers<BackendAnswer>()
+  new OwnRequest(request, answer).start()
+  return answer.promise
 }
 
 interface SentOptions {
@@ -99,8 +99,7 @@ interface SentOptions {
 
 class OwnRequest implements AnswerOwner {
   readonly #request: BackendRequest
-  readonly #resolve: (answer: BackendAnswer) => void
-  readonly #reject: (failure: BackendFailure) => void
+  readonly #answer: PromiseWithResolvers<BackendAnswer>
   readonly #reader: AnswerReader
   readonly #timer: NodeJS.Timeout
   #resuming: NodeJS.Timeout | undefined
@@ -114,14 +113,9 @@ class OwnRequest implements AnswerOwner {
   readonly #held: Reservation
   #isTaken = false
 
-  constructor(
-    request: BackendRequest,
-    resolve: (answer: BackendAnswer) => void,
-    reject: (failure: BackendFailure) => void,
-  ) {
+  constructor(request: BackendRequest, answer: PromiseWithResolvers<BackendAnswer>) {
     this.#request = request
-    this.#resolve = resolve
-    this.#reject = reject
+    this.#answer = answer
     this.#reader = new AnswerReader(this)
     const { timeoutMs, share } = request
     this.#held = new Reservation(share)
@@ -140,11 +134,7 @@ class OwnRequest implements AnswerOwner {
     this.#dispatch({ method, headers, body })
   }
 
-  #dispatch(options: SentOptions): void {
-    this.#send(this.#request.path, options)
-  }
-
-  #send(path: string, options: SentOptions): void {
+  #dispatch(options: SentOptions, path = this.#request.path): void {
     this.#sent = options
     try {
       this.#request.dispatcher.dispatch({ path, ...options }, this.#reader)
@@ -212,7 +202,7 @@ class OwnRequest implements AnswerOwner {
     this.#end()
     // A body with an unknown media type is not read as an answer. Calls follow the same rule.
     const body = isAcceptance(head, text) ? '' : isSuccess(head.status) ? NO_MESSAGE : text
-    this.#resolve({ status: head.status, text: body, refusal, sent })
+    this.#answer.resolve({ status: head.status, text: body, refusal, sent })
   }
 
   redirected(head: AnswerHead): (() => void) | undefined {
@@ -223,7 +213,7 @@ class OwnRequest implements AnswerOwner {
     if (path === undefined) return undefined
     return () => {
       if (SAME_METHOD.has(head.status)) onRedirect?.(path)
-      this.#send(path, sent)
+      this.#dispatch(sent, path)
     }
   }
 
@@ -233,7 +223,7 @@ class OwnRequest implements AnswerOwner {
       return
     }
     this.#end()
-    this.#reject(failure)
+    this.#answer.reject(failure)
   }
 
   faulted(cause: unknown): void {
@@ -267,13 +257,13 @@ class OwnRequest implements AnswerOwner {
 
   #giveUp(failure: BackendFailure): void {
     this.#end()
-    this.#reject(failure)
+    this.#answer.reject(failure)
     this.#reader.stop()
   }
 
   #finish(status: number, text: string): void {
     this.#end()
-    this.#resolve({ status, text, sent: this.#request.headers })
+    this.#answer.resolve({ status, text, sent: this.#request.headers })
   }
 
   #end(): void {

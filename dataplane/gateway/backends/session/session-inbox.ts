@@ -4,7 +4,7 @@ import { parseBytes } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { isPassing } from '../connection/failure.ts'
 import { openStream } from '../connection/http.ts'
-import { MessageStream } from '../connection/message-stream.ts'
+import { MessageStream, type MessageStreamOptions } from '../connection/message-stream.ts'
 import { pauseBeforeRest } from '../connection/request.ts'
 import { LateAnswers, type TakeAnswer } from './late-answers.ts'
 import { type SessionPeer, StreamCredential, type StreamPeer } from './session-peer.ts'
@@ -219,11 +219,7 @@ interface StreamedSession {
   check(opened: Opened): Promise<unknown>
 }
 
-interface StreamOptions {
-  onMessage(bytes: Buffer): void
-  /** Returns the size of the largest message that is taken. */
-  mostBytes(): number
-}
+type StreamOptions = Required<Pick<MessageStreamOptions, 'onMessage' | 'mostBytes'>>
 
 const RETRY_MS = 1_000
 const LATEST_RETRY_MS = 30_000

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Credential } from '../../../credentials/index.ts'
 import type { Share } from '../../../server/budget.ts'
-import type { BackendHeaders } from '../connection/headers.ts'
+import type { BackendHeaders, CallerHeaders } from '../connection/headers.ts'
 import type { Transport } from '../connection/http.ts'
 import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
 
@@ -21,14 +21,6 @@ export type OwnPost = Pick<
   readonly timeoutMs?: number
 }
 
-/** The credential of the one caller that a backend is for. */
-interface PeerCredential {
-  readonly isFinal: boolean
-  readonly credential: Credential | undefined
-  needed(): Promise<unknown> | undefined
-  renewed(refused: Credential | undefined): Promise<unknown>
-}
-
 /** The part of a backend that its streams use. */
 export interface StreamPeer {
   readonly url: URL
@@ -41,8 +33,8 @@ export interface StreamPeer {
   readonly share: Share
   /** True once it is closed for good. */
   readonly closed: boolean
-  /** Undefined if the backend is for all callers. */
-  readonly caller?: PeerCredential | undefined
+  /** The credential of the one caller that the backend is for; undefined if it is for all callers. */
+  readonly caller?: Pick<CallerHeaders, 'isFinal' | 'credential' | 'needed' | 'renewed'> | undefined
 }
 
 /** The part of a backend that its sessions use. */

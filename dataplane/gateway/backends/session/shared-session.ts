@@ -35,10 +35,8 @@ export function parseSharedSession(text: string, url: string): Opened | undefine
     if (!isObject(kept) || kept['at'] !== digestUrl(url)) return undefined
     const { sessionId, revision, capabilities } = kept
     if (typeof revision !== 'string' || !REVISION.test(revision) || !isObject(capabilities)) return undefined
-    if (sessionId === undefined) return { sessionId, revision, capabilities }
-    return typeof sessionId === 'string' && SESSION_ID.test(sessionId)
-      ? { sessionId, revision, capabilities }
-      : undefined
+    if (sessionId !== undefined && !(typeof sessionId === 'string' && SESSION_ID.test(sessionId))) return undefined
+    return { sessionId, revision, capabilities }
   } catch {
     return undefined
   }
