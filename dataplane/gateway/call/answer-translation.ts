@@ -4,7 +4,7 @@ import { renamedUpdate } from '../aggregation/uri-names.ts'
 import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
 import { readUpdatedUri } from '../backends/session/resource-watch.ts'
 import type { AnswerEdits } from '../mcp/answer-scanner.ts'
-import { CAPABILITIES_KEY, hasTasks, LEVELS, LOG_LEVEL_KEY, rankLevel } from '../mcp/eras.ts'
+import { CAPABILITIES_KEY, hasTasks, LEVELS, LOG_LEVEL_KEY, MAY_ASK, rankLevel } from '../mcp/eras.ts'
 import { editObject, memberText, parseJson } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { isAboutCall } from '../mcp/message.ts'
@@ -15,6 +15,7 @@ import { metaWithRelatedTask } from '../mcp/tasks.ts'
 import { renameUris } from '../mcp/uri-rewriter.ts'
 import type { CallRequest } from './call-request.ts'
 import { hasCapabilities } from './input/server-request.ts'
+import { areOfSession } from './input/unsolicited.ts'
 import type { Upstream } from './upstream.ts'
 
 const COMPLETE_TYPE = '"complete"'
@@ -35,21 +36,19 @@ export const editsForModern = ({ id, message }: CallRequest): AnswerEdits => ({
 export function translate(call: CallRequest, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
   const { message, context } = call
   const { era } = context
-  if (upstream.backendSession === undefined)
-    return era === 'legacy' ? modernForLegacy(call, hasError, body) : modernForModern(call, hasError, body)
+  if (upstream.backendSession === undefined) {
+    if (era === 'modern') return modernForModern(call, hasError, body)
+    return hasError ? legacyError(body, message.method) : legacyAnswer(body)
+  }
   if (era === 'modern') return hasError ? modernError(body, call) : body
   if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
   return upstream.tasks?.inAnswer(body, context.message) ?? body
 }
 
-const modernForLegacy = ({ message }: CallRequest, hasError: boolean, body: Buffer): Buffer =>
-  hasError ? legacyError(body, message.method) : legacyAnswer(body)
-
 function modernForModern(call: CallRequest, hasError: boolean, body: Buffer): Buffer {
   const { services, backend, message, context, route } = call
   if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
-  const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
-  if (!hasTask) return body
+  if (!hasTasks(message.meta?.[CAPABILITIES_KEY])) return body
   const tool = message.method === 'tools/call' ? context.message.parameter('name') : route.tool
   return services.taskIds.inAnswer(body, { backend: backend.name, tool }, context.binding)
 }
@@ -89,9 +88,6 @@ function modernError(answer: Buffer, { message, id }: CallRequest): Buffer {
   if (inputRequests === undefined || !MAY_ASK.has(message.method)) throw new PublicError('backend_failed')
   return Buffer.from(resultText(id, JSON.stringify({ resultType: 'input_required', inputRequests })))
 }
-
-/** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
-const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
 /** Reads the questions in a legacy backend's error (JSON text); undefined if there are none. */
 function urlRequests(error: string): object | undefined {
@@ -236,10 +232,7 @@ export function notificationForClient(
 
 /** Tells whether the client sees the lists of its own session with the backend. */
 const showsBySession = ({ session, context, backend }: CallRequest): boolean =>
-  session !== undefined &&
-  context.host.setup.config.role === 'proxy' &&
-  backend.mayShowBySession &&
-  !backend.needsApproval
+  session !== undefined && areOfSession(context.host.setup, backend)
 
 /** Tells whether the client may see the subject of a notification. */
 function mayHear({ context, backend, names }: CallRequest, notification: unknown): boolean {

@@ -5,7 +5,7 @@ import type { LinkOffer } from '../../upstream-tokens/index.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { unreachable } from '../backends/backend/backend.ts'
 import { connectionFailure } from '../backends/connection/failure.ts'
-import { CAPABILITIES_KEY } from '../mcp/eras.ts'
+import { CAPABILITIES_KEY, MAY_ASK } from '../mcp/eras.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { type Message, withParams } from '../mcp/message.ts'
 import { errorResult, resultText } from '../mcp/rpc-text.ts'
@@ -68,8 +68,6 @@ const KEY = 'portico.login'
 /** The only legacy revision in which an error may ask the user to visit a URL. */
 const WITH_URLS = '2025-11-25'
 const URLS = { elicitation: { url: {} } }
-/** Modern requests that may be answered with a question. */
-const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
 /**
  * Answers a request that a backend can't serve until its user has logged in at a provider. The answer contains the link
@@ -118,7 +116,7 @@ function takesUrlError({ era, session }: RequestContext): boolean {
 
 const takesQuestion = ({ era, message }: RequestContext): boolean =>
   era === 'modern' &&
-  ASKING.has(message.method) &&
+  MAY_ASK.has(message.method) &&
   !hasResponse(message) &&
   hasCapabilities(message.meta?.[CAPABILITIES_KEY], URLS)
 

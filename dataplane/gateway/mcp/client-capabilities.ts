@@ -9,6 +9,13 @@ export interface ClientCapabilities {
   extensions?: { [APPS_EXTENSION]: { mimeTypes?: string[] } }
 }
 
+/** The capability that each server-to-client request needs. */
+export const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
 const MOST_MIME_TYPES = 8
 const LONGEST_MIME_TYPE = 128
 

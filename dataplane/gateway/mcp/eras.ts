@@ -88,6 +88,9 @@ export const LEVELS: readonly string[] = [
 /** Returns the severity of a log level (any JSON value); -1 for any other value. */
 export const rankLevel = (level: unknown): number => (typeof level === 'string' ? LEVELS.indexOf(level) : -1)
 
+/** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
+export const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
 /** The parameter that `Mcp-Name` repeats, by method (2026-07-28, transports). */
 const nameSource: Readonly<Record<string, string>> = {
   'tools/call': 'name',

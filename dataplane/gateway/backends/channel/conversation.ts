@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { AnswerScanner, NO_ID } from '../../mcp/answer-scanner.ts'
+import { askable } from '../../mcp/client-capabilities.ts'
+import { MAY_ASK } from '../../mcp/eras.ts'
 import { editObject, memberText, parseJson } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
@@ -28,8 +30,6 @@ interface ForwardedRequest {
   readonly headers: readonly string[]
 }
 
-/** The methods whose requests are forwarded to the server. */
-const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 const LONGEST_LOGGED = 200
 /** The error for an oversized answer. The id is inserted when it is sent. */
 const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The server’s answer is larger than ${LONGEST_LINE / 1024 / 1024} MiB."}}`
@@ -100,7 +100,7 @@ export class Conversation {
       exchange,
       id,
       token,
-      isCall: method !== undefined && CALLS.has(method),
+      isCall: method !== undefined && MAY_ASK.has(method),
       answered: (answer) => {
         if (method === 'server/discover' && memberText(answer, 'result') !== undefined) this.isModern = true
         if (method === 'ping' && !isKnownBy({ status: 200, text: answer })) this.#doubt()
@@ -311,13 +311,6 @@ const errorMessage = ({ error, isOwn }: RpcError, id: string): string =>
 /** The most open requests. Beyond it the oldest is refused, because some are never answered while the client stays. */
 const MOST_OPEN = 256
 
-/** The client capability that each request of a server requires. */
-const needed: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'roots/list': 'roots',
-  'sampling/createMessage': 'sampling',
-}
-
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 
 /** A notification of a server, parsed as far as needed, with its original text. */
@@ -349,7 +342,7 @@ export class ServerRequests {
       this.#respond(`{"jsonrpc":"2.0","id":${id},"result":{}}`)
       return
     }
-    const capability = Object.hasOwn(needed, method) ? needed[method] : undefined
+    const capability = Object.hasOwn(askable, method) ? askable[method] : undefined
     const { client, exchange, isCall } = findAddressee(this.#participants) ?? {}
     const isKnown = capability !== undefined && client !== undefined && exchange !== undefined
     if (!isKnown || !(isCall || client.capabilities[capability] !== undefined)) {

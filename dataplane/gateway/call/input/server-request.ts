@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { errorTable, PublicError } from '../../../server/errors.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
+import { askable } from '../../mcp/client-capabilities.ts'
 import { editObject, Members, memberText, paramsText, skipSpace } from '../../mcp/json.ts'
 import { type Message, withParams } from '../../mcp/message.ts'
 import { withRelatedTask } from '../../mcp/tasks.ts'
@@ -12,20 +13,20 @@ import { SessionTasks, type TaskIds } from '../tasks/tasks.ts'
 /** The timeout of a client's, and its user's, answer. */
 export const CLIENT_TIMEOUT_MS = 600_000
 
-/** The capability that each server-to-client request needs. */
-const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-}
-
 export type Needed = Readonly<Record<string, object>>
 
-/** Returns the capability that a client must declare for this request; undefined if clients never get it. */
-export function capabilityFor(method: string, params: Readonly<Record<string, unknown>>): Needed | undefined {
-  const name = Object.hasOwn(askable, method) ? askable[method] : undefined
-  if (name === undefined) return undefined
-  return { [name]: name === 'elicitation' && params['mode'] === 'url' ? { url: {} } : {} }
+/**
+ * Reads a request of a backend (JSON text). `needed`: the capability that a client must declare for it; undefined if
+ * clients never get it.
+ */
+export function readServerRequest(text: string) {
+  const value: unknown = JSON.parse(text)
+  const { method, params: given } = isObject(value) ? value : {}
+  const params = isObject(given) ? given : {}
+  const name = typeof method === 'string' && Object.hasOwn(askable, method) ? askable[method] : undefined
+  const parts = name === 'elicitation' && params['mode'] === 'url' ? { url: {} } : {}
+  const needed: Needed | undefined = name && { [name]: parts }
+  return { method: method as string, params, needed }
 }
 
 /** Tells whether declared capabilities include the ones that are needed. */
@@ -72,9 +73,7 @@ interface ServerRequest {
  */
 export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
   const { services, session, backendSession } = ask
-  const { method, params: given } = JSON.parse(question) as Record<string, unknown>
-  const params = isObject(given) ? given : {}
-  const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+  const { method, needed } = readServerRequest(question)
   if (needed === undefined || !hasCapabilities(JSON.parse(session.record.capabilities), needed)) {
     backendSession.answer(method, id)
     return
@@ -83,7 +82,7 @@ export async function relayServerRequest(ask: ServerRequest, id: string, questio
     const tasks = new SessionTasks(services.taskIds, session, backendSession.backend.name)
     const asked = withRelatedTask(paramsText(question), tasks.clientId)
     const opened = ask.opened?.()
-    const response = await services.sessions.request(session, method as string, asked, {
+    const response = await services.sessions.request(session, method, asked, {
       timeoutMs: CLIENT_TIMEOUT_MS,
       ...(opened === undefined ? {} : { send: opened.say, signal: opened.signal }),
     })
@@ -149,15 +148,12 @@ function asLegacy(request: string, { mode, elicitationId }: Readonly<Record<stri
 
 /** Sends one request (JSON text) to the client and returns the result of its response as JSON text. */
 async function requestInput(request: string, { sessions, session, say, signal }: InputServices): Promise<string> {
-  const value: unknown = JSON.parse(request)
-  const { method, params: given } = isObject(value) ? value : {}
-  const params = isObject(given) ? given : {}
-  const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+  const { method, params, needed } = readServerRequest(request)
   if (needed === undefined || !hasCapabilities(JSON.parse(session.record.capabilities), needed))
     throw new PublicError('missing_capability', {
       message: 'The backend asks for something that this client does not support.',
     })
-  const response = await sessions.request(session, method as string, asLegacy(request, params), {
+  const response = await sessions.request(session, method, asLegacy(request, params), {
     timeoutMs: CLIENT_TIMEOUT_MS,
     send: say,
     signal,

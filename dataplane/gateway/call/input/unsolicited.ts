@@ -59,7 +59,8 @@ export function relayUnsolicited(
     )
   } else if (isListChanged(method)) {
     backendSession.backend.refreshLists()
-    if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) notifyToolsChanged(services, session)
+    if (areOfSession(services.setup, backendSession.backend) && method === TOOLS_CHANGED)
+      notifyToolsChanged(services, session)
   } else if (
     RELAYED.has(method) &&
     !isAboutWithheld(backendSession, message) &&
@@ -101,8 +102,8 @@ function wasAsked(
  * Tells whether the client sees the lists of its own session with the backend, and is notified of their changes. If
  * definitions need approval, clients see changes only with the lists for all.
  */
-const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSession): boolean =>
-  setup.config.role === 'proxy' && backend.mayShowBySession === true && !backend.needsApproval
+export const areOfSession = ({ config }: UnsolicitedServices['setup'], backend: BackendSession['backend']): boolean =>
+  config.role === 'proxy' && backend.mayShowBySession === true && !backend.needsApproval
 
 /** Tells whether a notification is about a withheld resource. */
 function isAboutWithheld({ backend }: BackendSession, message: unknown): boolean {

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { isObject } from '../../../../crds/settings/json.ts'
 import { Reservation } from '../../../server/budget.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/exchange.ts'
-import { capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
+import { hasCapabilities, type Needed, readServerRequest } from '../input/server-request.ts'
 
 /** A request of a legacy backend that a modern client answers with a retry. */
 interface OpenRequest {
@@ -49,9 +48,7 @@ export class Questions {
     backendSession: BackendSession,
     { capabilities, isTooLate }: { readonly capabilities: unknown; readonly isTooLate: boolean },
   ): boolean {
-    const { method, params: given } = JSON.parse(text) as Record<string, unknown>
-    const params = isObject(given) ? given : {}
-    const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+    const { method, params, needed } = readServerRequest(text)
     if (needed === undefined || !hasCapabilities(capabilities, needed)) {
       backendSession.answer(method, id)
       this.missing = needed ?? this.missing

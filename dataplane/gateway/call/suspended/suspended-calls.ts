@@ -116,7 +116,10 @@ export class SuspendedCalls {
     if (digest !== digestParams(context)) throw wrongCall()
     if (this.#names.includes(replica)) this.#waiting(name).resume(context)
     else if (this.#bus === undefined) throw noWaitingCall()
-    else this.#resumeAt(replica, name, context, this.#bus)
+    else {
+      const options = { bus: this.#bus, replica, relays: this.#relays, inFlight: this.#inFlight }
+      new RemoteRetry(context, options).start(name)
+    }
     return true
   }
 
@@ -134,10 +137,6 @@ export class SuspendedCalls {
     const call = this.#calls.get(name)
     if (call === undefined) throw noWaitingCall()
     return call
-  }
-
-  #resumeAt(replica: string, call: string, context: RequestContext, bus: SessionBus): void {
-    new RemoteRetry(context, { bus, replica, relays: this.#relays, inFlight: this.#inFlight }).start(call)
   }
 
   /** Resumes a call at this replica whose client has retried at another one. */
@@ -296,23 +295,19 @@ class RemoteExchange extends Exchange {
 /** Sends answers to a client at another replica, through that replica. */
 class RemoteReply implements Reply {
   readonly #sender: RelaySender
-  #begun = false
+  begun = false
   #flowing = false
 
   constructor(sender: RelaySender) {
     this.#sender = sender
   }
 
-  get begun(): boolean {
-    return this.#begun
-  }
-
   get streaming(): boolean {
-    return this.#begun && !this.#flowing
+    return this.begun && !this.#flowing
   }
 
   json(status: number, body: string | Buffer): void {
-    this.#begun = true
+    this.begun = true
     this.#sender.answer(status, typeof body === 'string' ? Buffer.from(body) : body)
   }
 
@@ -329,7 +324,7 @@ class RemoteReply implements Reply {
   }
 
   message(text: string | Buffer): boolean {
-    this.#begun = true
+    this.begun = true
     return this.#sender.event(typeof text === 'string' ? Buffer.from(text) : text)
   }
 
@@ -338,7 +333,7 @@ class RemoteReply implements Reply {
   }
 
   part(bytes: Buffer): boolean {
-    this.#begun = true
+    this.begun = true
     this.#flowing = true
     return this.#sender.part(bytes)
   }
@@ -348,7 +343,7 @@ class RemoteReply implements Reply {
   }
 
   end(): void {
-    this.#begun = true
+    this.begun = true
     this.#sender.end()
   }
 
@@ -361,7 +356,7 @@ class RemoteReply implements Reply {
   }
 
   abort(): void {
-    this.#begun = true
+    this.begun = true
     this.#sender.abort()
   }
 }
