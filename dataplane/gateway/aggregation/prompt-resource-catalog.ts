@@ -13,6 +13,7 @@ import {
   type BackendSkills,
   buildSkillCatalog,
   findSkillUri,
+  type Place,
   type SkillCatalog,
   skillsExtension,
   skillsOfBackends,
@@ -184,12 +185,6 @@ export function joinInstructions(backends: readonly Backend[]): string | undefin
     instructions === undefined ? [] : [`# ${name}\n\n${instructions.slice(0, LONGEST_INSTRUCTIONS)}`],
   )
   return parts.length === 0 ? undefined : parts.join('\n\n')
-}
-
-interface Place {
-  readonly backend: string
-  /** The backend's own URI. */
-  readonly uri: string
 }
 
 /**

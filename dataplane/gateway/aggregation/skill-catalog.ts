@@ -149,9 +149,9 @@ function addSkill(
   const { key, text, skill } = item
   const shown = names.get(backend)?.shown ?? same
   const files = (skill?.files ?? []).map(shown)
-  const other = hasSkillScheme(key) ? undefined : findOtherHolder(files, backend, uris)
-  if (other !== undefined) {
-    withheld.push(`${backend}: the skill ${JSON.stringify(key)} is not shown, ${other} has its files`)
+  const taken = hasSkillScheme(key) ? undefined : files.find((file) => (uris.get(file) ?? backend) !== backend)
+  if (taken !== undefined) {
+    withheld.push(`${backend}: the skill ${JSON.stringify(key)} is not shown, ${uris.get(taken)} has its files`)
     return
   }
   for (const file of files) {
@@ -167,24 +167,12 @@ function addSkill(
 
 const same = (uri: string): string => uri
 
-function findOtherHolder(
-  files: readonly string[],
-  backend: string,
-  uris: ReadonlyMap<string, string>,
-): string | undefined {
-  for (const file of files) {
-    const holder = uris.get(file)
-    if (holder !== undefined && holder !== backend) return holder
-  }
-  return undefined
-}
-
 /** Returns the extension as a capability; empty if there are no skills. */
 export const skillsExtension = (catalog: SkillCatalog | undefined): object =>
   catalog === undefined ? {} : { [SKILLS_EXTENSION]: catalog.settings }
 
-/** The backend of a URI of a skill, and its own URI. */
-interface Found {
+/** The backend of a resource, and its own URI there. */
+export interface Place {
   readonly backend: string
   readonly uri: string
 }
@@ -193,7 +181,7 @@ interface Found {
  * Finds the backend of a URI with the scheme `skill`. Returns 'nowhere' for a URI that is not served, because of its
  * spelling or a filter, and undefined if its first segment names no backend with skills.
  */
-export function findSkillUri({ prefixes, spellings }: SkillCatalog, uri: string): Found | 'nowhere' | undefined {
+export function findSkillUri({ prefixes, spellings }: SkillCatalog, uri: string): Place | 'nowhere' | undefined {
   if (!isCanonicalSkill(uri)) return 'nowhere'
   const key = spellingKey(uri)
   const spelled = key === undefined ? undefined : spellings.get(key)
