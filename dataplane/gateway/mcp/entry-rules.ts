@@ -21,30 +21,20 @@ type Rule = (value: unknown, at: string) => unknown
 
 class BrokenRule extends Error {}
 
-function text(value: unknown, at: string): unknown {
-  if (typeof value !== 'string') throw new BrokenRule(`${at} must be a string`)
-  return value
-}
-
-function boolean(value: unknown, at: string): unknown {
-  if (typeof value !== 'boolean') throw new BrokenRule(`${at} must be true or false`)
-  return value
-}
-
-const number =
-  (min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY): Rule =>
+/** Returns the rule for a value of one kind, which is never changed. */
+const must =
+  (be: string, isRight: (value: unknown) => boolean): Rule =>
   (value, at) => {
-    if (typeof value !== 'number' || !(value >= min && value <= max))
-      throw new BrokenRule(`${at} must be a number in range`)
+    if (!isRight(value)) throw new BrokenRule(`${at} must be ${be}`)
     return value
   }
 
-const oneOf =
-  (...values: readonly string[]): Rule =>
-  (value, at) => {
-    if (!values.includes(value as string)) throw new BrokenRule(`${at} must be ${values.join(' or ')}`)
-    return value
-  }
+const text = must('a string', (value) => typeof value === 'string')
+const boolean = must('true or false', (value) => typeof value === 'boolean')
+const number = (min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY): Rule =>
+  must('a number in range', (value) => typeof value === 'number' && value >= min && value <= max)
+const oneOf = (...values: readonly string[]): Rule =>
+  must(values.join(' or '), (value) => values.includes(value as string))
 
 const listOf =
   (rule: Rule): Rule =>
@@ -124,11 +114,7 @@ const common = { name: text, title: text, description: text, icons, _meta: meta 
 
 const DATE_TIME =
   /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
-function dateTime(value: unknown, at: string): unknown {
-  if (typeof value !== 'string' || !DATE_TIME.test(value))
-    throw new BrokenRule(`${at} must be a date with time and offset`)
-  return value
-}
+const dateTime = must('a date with time and offset', (value) => typeof value === 'string' && DATE_TIME.test(value))
 const annotations = object({
   audience: listOf(oneOf('user', 'assistant')),
   priority: number(0, 1),

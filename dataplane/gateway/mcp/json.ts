@@ -1,4 +1,5 @@
 import { isObject } from '../../../crds/settings/json.ts'
+import { isSpace } from '../../server/json-lexer.ts'
 
 /**
  * Reads JSON text without building values, so that relayed text stays unchanged: integers beyond 2^53, number
@@ -9,8 +10,6 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
 const BACKSLASH = 0x5c
-
-const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
 /** Copies a text, because a slice would keep the whole original text in memory. */
 export const detach = (text: string): string => Buffer.from(text).toString()
@@ -172,7 +171,8 @@ export function paramsText(text: string): string {
   return params?.startsWith('{') ? params : '{}'
 }
 
-function decodeName(raw: string): string {
+/** Returns a member's name as its reader sees it. `raw`: its JSON text without the quotes. */
+export function decodeName(raw: string): string {
   try {
     return JSON.parse(`"${raw}"`) as string
   } catch {

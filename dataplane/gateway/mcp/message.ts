@@ -380,6 +380,11 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
     const inside = message.metaStart + 1
     cuts.push([inside, inside, firstMember(trace, text[skipSpace(text, inside)])])
   }
+  return replaceParts(text, cuts)
+}
+
+/** Returns the text with these parts replaced, which may be in any order. */
+function replaceParts(text: string, cuts: Cut[]): string {
   if (!isOrdered(cuts)) cuts.sort(byStart)
   let out = ''
   let from = 0
@@ -427,14 +432,7 @@ function rewriteParams(message: Message, { id, name, meta }: Omit<Rewrite, 'trac
   })
   const cuts: Cut[] = [[message.paramsStart, message.paramsEnd, params]]
   if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
-  cuts.sort(byStart)
-  let out = ''
-  let from = 0
-  for (const [start, end, value] of cuts) {
-    out += text.slice(from, start) + value
-    from = end
-  }
-  return out + text.slice(from)
+  return replaceParts(text, cuts)
 }
 
 /** Returns the request without the `inputResponses` of a modern client, which a legacy backend does not know. */

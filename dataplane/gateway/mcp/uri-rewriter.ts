@@ -8,6 +8,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
+import { decodeName } from './json.ts'
 
 const COLON = 0x3a
 const BACKSLASH = 0x5c
@@ -234,7 +235,7 @@ function findPlace(places: readonly Member[], bytes: Buffer, from: number, to: n
   // A name with escapes means the same name to the client.
   const at = to - from > LONGEST_NAME ? -1 : bytes.indexOf(BACKSLASH, from)
   if (at === -1 || at >= to) return undefined
-  const name = Buffer.from(decodedName(bytes.toString('latin1', from, to)), 'latin1')
+  const name = Buffer.from(decodeName(bytes.toString('latin1', from, to)), 'latin1')
   return places.find((one) => one.name.equals(name))?.place
 }
 
@@ -242,14 +243,6 @@ function isAt(bytes: Buffer, from: number, to: number, name: Buffer): boolean {
   if (to - from !== name.length) return false
   for (let index = 0; index < name.length; index++) if (bytes[from + index] !== name[index]) return false
   return true
-}
-
-function decodedName(name: string): string {
-  try {
-    return JSON.parse(`"${name}"`) as string
-  } catch {
-    return name
-  }
 }
 
 /** Returns the URI (JSON text) that the client knows; undefined if it stays or is no text. */
