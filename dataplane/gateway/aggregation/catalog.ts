@@ -53,10 +53,7 @@ export interface Catalog extends CompositeTools {
   readonly conflicts: readonly string[]
 }
 
-interface Shown {
-  readonly name: string
-  readonly text: string
-  readonly route: Route
+interface Shown extends StepTool {
   readonly isForModel: boolean
   readonly page: string | undefined
   /** True if the tool is withheld and only reserves its name. */
@@ -202,23 +199,21 @@ function* listShownTools(
   taken?: 'all' | 'pinned',
 ): Generator<Shown> {
   if (shape.hidden) return
-  const nameOf = (key: string): string | undefined => {
+  const seen = new Set<string>()
+  const newName = (key: string): string | undefined => {
+    // The second tool with the same name at one backend can't be called.
+    if (seen.has(key)) return undefined
+    seen.add(key)
     const own = findOverride(shape, key).name ?? key
     if (shape.filter !== undefined && !shape.filter.has(own)) return undefined
     return exact ? own : fitName(shape.prefix + own)
   }
-  const seen = new Set<string>()
   for (const tool of backend.tools ?? []) {
-    // The second tool with the same name at one backend can't be called.
-    if (seen.has(tool.key)) continue
-    seen.add(tool.key)
-    const name = nameOf(tool.key)
+    const name = newName(tool.key)
     if (name !== undefined) yield showTool(backend, tool, shape, name)
   }
   for (const key of (taken === undefined ? undefined : backend.withheld?.('tools', taken)) ?? []) {
-    if (seen.has(key)) continue
-    seen.add(key)
-    const name = nameOf(key)
+    const name = newName(key)
     if (name !== undefined) yield withheldTool(backend.name, key, name)
   }
 }

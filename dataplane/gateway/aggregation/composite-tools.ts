@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import { compileWorkflow } from '../../config/workflow/compile.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import { memberText } from '../mcp/json.ts'
+import { memoize } from './memoized.ts'
 import type { Route } from './shape.ts'
 
 type Definitions = NonNullable<GatewayConfig['compositeTools']>
@@ -29,21 +30,10 @@ export interface CompositeTools {
   readonly compositeProblems: readonly string[]
 }
 
-const compiled = new WeakMap<Definitions, readonly Workflow[]>()
-
 /** Returns the composite tools of a configuration, parsed once. */
-export function readWorkflows(definitions: Definitions | undefined): readonly Workflow[] {
-  if (definitions === undefined) return []
-  let workflows = compiled.get(definitions)
-  if (workflows === undefined) {
-    workflows = definitions.map((definition) => compileWorkflow(definition).workflow)
-    workflows = workflows.toSorted((a, b) => (a.name < b.name ? -1 : 1))
-    compiled.set(definitions, workflows)
-  }
-  return workflows
-}
-
-const nothing = () => false
+const readWorkflows = memoize((definitions: Definitions): readonly Workflow[] =>
+  definitions.map((definition) => compileWorkflow(definition).workflow).sort((a, b) => (a.name < b.name ? -1 : 1)),
+)
 
 /**
  * Returns the composite tools to show. A composite tool is not shown if a backend's tool has its name, if it declares
@@ -53,11 +43,11 @@ export function compositeTools(
   definitions: Definitions | undefined,
   shown: ReadonlyMap<string, Route>,
   stepTools: ReadonlyMap<string, StepTool>,
-  isWithheld: (workflow: Workflow) => boolean = nothing,
+  isWithheld: (workflow: Workflow) => boolean = () => false,
 ): CompositeTools {
   const composites = new Map<string, CompositeTool>()
   const problems: string[] = []
-  for (const workflow of readWorkflows(definitions)) {
+  for (const workflow of definitions === undefined ? [] : readWorkflows(definitions)) {
     const { name, tools } = workflow
     if (isWithheld(workflow)) continue
     const holder = shown.get(name)
@@ -79,11 +69,7 @@ export function compositeTools(
  * The hints that result from those of the tools. A tool without hints counts as the most dangerous (MCP,
  * ToolAnnotations).
  */
-interface Floor {
-  readonly readOnlyHint: boolean
-  readonly destructiveHint: boolean
-  readonly openWorldHint: boolean
-}
+type Floor = Readonly<Record<'readOnlyHint' | 'destructiveHint' | 'openWorldHint', boolean>>
 
 function computeFloor(tools: readonly (StepTool | undefined)[]): Floor {
   const hints = tools.map((tool) => readAnnotations(tool))
@@ -110,9 +96,9 @@ const contradictions = ({ annotations }: Workflow, floor: Floor): readonly strin
 const buildText = ({ name, description, parameters, outputSchema, annotations }: Workflow, floor: Floor): string =>
   JSON.stringify({
     name,
-    ...(annotations.title === undefined ? {} : { title: annotations.title }),
-    ...(description === undefined ? {} : { description }),
+    title: annotations.title,
+    description,
     inputSchema: parameters,
-    ...(outputSchema === undefined ? {} : { outputSchema }),
+    outputSchema,
     annotations: { ...floor, ...annotations },
   })
