@@ -7,6 +7,7 @@ import { Definitions } from '../pins/definitions.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { CallerHeaders, ConfiguredHeaders, OwnHeaders } from './connection/headers.ts'
 import { SigningTransport, type Transport } from './connection/http.ts'
+import { isLate } from './connection/is-late.ts'
 import { type FailurePolicy, failurePolicy } from './health/health.ts'
 import { forEachKind } from './lists/list-kind.ts'
 import { type Feed, probeFeed, ToolFeed } from './refresh/feeds.ts'
@@ -52,7 +53,7 @@ export class Backends {
   readonly #onChange: () => void
   #members = new Map<string, Member>()
   #policy: FailurePolicy = failurePolicy({})
-  readonly #untried = new Set<Promise<void>>()
+  readonly #untried = new Set<Promise<unknown>>()
   all: readonly Backend[] = []
   /** Backends for which each caller has a credential. The instances in `all` never use a caller's credential. */
   personal: readonly PersonalBackend[] = []
@@ -111,11 +112,9 @@ export class Backends {
 
   #start(key: string, options: Common & Pick<BackendOptions, 'config' | 'definitions'>): Member {
     const share = this.#budget.shareOf(options.config.name)
-    const personal = personalBackend(
-      { ...options, log: this.#log, share },
-      { policy: () => this.#policy, upstreamTokens: this.#upstreamTokens },
-    )
-    const backend = personal?.shared ?? new Backend({ ...options, log: this.#log, share })
+    const own = { ...options, log: this.#log, share }
+    const personal = personalBackend(own, () => this.#policy, this.#upstreamTokens)
+    const backend = personal?.shared ?? new Backend(own)
     backend.health.policy = this.#policy
     const feed = this.#createFeed(backend, personal)
     backend.refreshLists = () => feed.refresh()
@@ -132,12 +131,7 @@ export class Backends {
   }
 
   #awaitFirst(feed: Feed): void {
-    const { promise: late, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, FIRST_ANSWER_MS)
-    const tried = Promise.race([feed.tried, late]).finally(() => {
-      clearTimeout(timer)
-      this.#untried.delete(tried)
-    })
+    const tried = isLate(feed.tried, FIRST_ANSWER_MS).finally(() => this.#untried.delete(tried))
     this.#untried.add(tried)
   }
 
@@ -178,11 +172,6 @@ export interface PersonalBackend {
   open(credential: CallerCredential): Backend
 }
 
-interface PersonalOptions {
-  policy(): FailurePolicy
-  readonly upstreamTokens: UpstreamTokens | undefined
-}
-
 /** Returns the shared transport. If requests must be signed, it signs with this caller's credential. */
 const chooseTransport = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
   signs === true ? new SigningTransport(dispatcher, url.host, () => credential.current?.sign) : dispatcher
@@ -190,7 +179,8 @@ const chooseTransport = ({ dispatcher, url }: Backend, credential: CallerCredent
 /** Creates the backend; undefined if its configuration uses no credential of callers. */
 function personalBackend(
   options: BackendOptions,
-  { policy, upstreamTokens }: PersonalOptions,
+  policy: () => FailurePolicy,
+  upstreamTokens: UpstreamTokens,
 ): PersonalBackend | undefined {
   const { config, directory } = options
   if (config.credential === undefined) return undefined

@@ -21,6 +21,7 @@ import {
   SAME_METHOD,
   type SendOptions,
 } from '../backends/connection/http.ts'
+import { isLate } from '../backends/connection/is-late.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/shared-session.ts'
@@ -315,7 +316,7 @@ export class Upstream {
     if (checked === undefined) return undefined
     this.#isSessionChecked = true
     // Others don't wait until the next ping may be sent.
-    if (!isWaiting) backendSession.inbox.waitFor(waitAtMost(CHECK_MS, checked))
+    if (!isWaiting) backendSession.inbox.waitFor(isLate(checked, CHECK_MS))
     return checked
   }
 
@@ -394,14 +395,6 @@ export class Upstream {
     if (this.backendSession !== undefined && session === undefined) backend.callerSessions.release(this.backendSession)
     this.backendSession = undefined
   }
-}
-
-/** Resolves when `awaited` settles, after this time at the latest. */
-function waitAtMost(ms: number, awaited: Promise<unknown>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  timer.unref()
-  return Promise.race([promise, awaited.then(() => undefined)]).finally(() => clearTimeout(timer))
 }
 
 /** Returns the failure for a response without an answer to the request with this id (JSON text). */

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { isLate } from '../connection/is-late.ts'
 import type { FailurePolicy } from '../health/health.ts'
 import { sameTexts } from '../lists/list-memory.ts'
 import type { BackendTool } from '../lists/list-page.ts'
@@ -225,18 +226,6 @@ export class ToolFeed implements Feed {
       this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are corrected or left out')
     this.#warned = text
   }
-}
-
-/** Tells whether a promise takes longer than this time. Never rejects. */
-function isLate(awaited: Promise<unknown>, ms: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => resolve(true), ms)
-  const done = () => {
-    clearTimeout(timer)
-    resolve(false)
-  }
-  awaited.then(done, done)
-  return promise
 }
 
 /** Returns the shown instructions of a backend with pins, or the reason why none are shown. */

@@ -3,6 +3,7 @@ import { parseBytes } from '../../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { isPassing } from '../connection/failure.ts'
 import { openStream } from '../connection/http.ts'
+import { isLate } from '../connection/is-late.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
 import { type Implementation, StreamCredential, type StreamPeer } from './session-peer.ts'
@@ -23,10 +24,7 @@ const ACTIVE_MS = 2_000
 
 /** Waits until the watches are active, so that every later change is reported. Never rejects. */
 export async function untilActive(watches: readonly ResourceWatch[]): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ACTIVE_MS)
-  await Promise.race([Promise.all(watches.map(({ active }) => active)), late])
-  clearTimeout(timer)
+  await isLate(Promise.all(watches.map(({ active }) => active)), ACTIVE_MS)
 }
 
 /** Returns the URI of the changed resource that a message reports; undefined for other messages. */

@@ -29,7 +29,7 @@ export class SessionInbox {
   readonly #late: LateAnswers
   #stream: BackendSessionStream | undefined
   #onMessage: ((bytes: Buffer) => void) | undefined
-  #awaited: Promise<void> | undefined
+  #awaited: Promise<unknown> | undefined
   #isClaiming = false
   /** The requests whose answers arrive through another replica: the functions that end the wait, by id (JSON text). */
   readonly #elsewhere = new Map<string, () => void>()
@@ -59,12 +59,12 @@ export class SessionInbox {
   }
 
   /** The promise that a call must await before it is sent in this session. */
-  get subscribing(): Promise<void> | undefined {
+  get subscribing(): Promise<unknown> | undefined {
     return this.#stream?.subscribing ?? this.#awaited
   }
 
   /** Makes calls wait for this promise, too. It must never reject. */
-  waitFor(awaited: Promise<void>): void {
+  waitFor(awaited: Promise<unknown>): void {
     const waiting = awaited.finally(() => {
       if (this.#awaited === waiting) this.#awaited = undefined
     })

@@ -1,5 +1,6 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
+import { isLate } from '../../backends/connection/is-late.ts'
 import { memberText } from '../../mcp/json.ts'
 import { type Message, parseElement } from '../../mcp/message.ts'
 import { Exchange, OK, type RequestContext } from '../../request/exchange.ts'
@@ -62,15 +63,11 @@ export class SuspendedCalls {
   }
 
   /** Resolves when no client at another replica waits for a call here, after `ms` at the latest. */
-  settled(ms: number): Promise<void> {
-    if (this.#remoteClients === 0) return Promise.resolve()
+  async settled(ms: number): Promise<void> {
+    if (this.#remoteClients === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
-    this.#onSettled = () => {
-      clearTimeout(timer)
-      resolve()
-    }
-    return promise
+    this.#onSettled = resolve
+    await isLate(promise, ms)
   }
 
   /** Stores a call until its client retries with the returned state. Throws `unavailable` if too many calls wait. */
