@@ -340,7 +340,8 @@ const isWithin = (seen: ReadonlySet<string>, names: readonly string[]): boolean 
 
 const NONE: Readonly<Record<string, never>> = {}
 
-const endsScalar = (code: number): boolean =>
+/** Tells whether a number or another scalar ends before this byte. */
+export const endsScalar = (code: number): boolean =>
   code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 export function mendNulls(message: Buffer, rule: MendRule): Buffer {

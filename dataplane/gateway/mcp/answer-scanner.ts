@@ -10,7 +10,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import { CONTENT, type NullMender } from './answer-mender.ts'
+import { CONTENT, endsScalar, type NullMender } from './answer-mender.ts'
 
 /** The scanner's position among the members of the message. */
 type ScanState =
@@ -369,9 +369,6 @@ export class AnswerScanner {
 
 /** The number of objects that are open within the result. */
 const IN_RESULT = 2
-
-const endsScalar = (code: number): boolean =>
-  code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 /** The id in an answer to a request whose id could not be read (JSON-RPC 2.0, section 5). */
 export const NO_ID = 'null'

@@ -8,6 +8,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
+import { endsScalar } from './answer-mender.ts'
 import { decodeName } from './json.ts'
 
 const COLON = 0x3a
@@ -225,9 +226,6 @@ export class UriRewriter {
     this.#place = NOWHERE
   }
 }
-
-const endsScalar = (code: number): boolean =>
-  code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 /** Finds the place of a member by the bytes of its name. */
 function findPlace(places: readonly Member[], bytes: Buffer, from: number, to: number): Place | undefined {

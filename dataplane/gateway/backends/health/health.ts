@@ -5,7 +5,6 @@ import type { BackendStatus } from '../../../config/status.ts'
 import type { BackendFailure } from '../connection/failure.ts'
 
 export type HealthState = BackendStatus['health']
-type CircuitState = BackendStatus['circuit']
 
 /** The HTTP status with which a backend that is alive asks callers to wait. */
 const TOO_MANY = 429
@@ -48,7 +47,7 @@ export class Health {
     return 'healthy'
   }
 
-  get circuit(): CircuitState {
+  get circuit(): BackendStatus['circuit'] {
     if (!this.#isOpen) return 'closed'
     return this.#trying || performance.now() >= this.#openUntil ? 'half-open' : 'open'
   }
@@ -153,9 +152,9 @@ export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'fai
   }
 }
 
-type CircuitBreaker = NonNullable<GatewayConfig['failureHandling']>['circuitBreaker']
+type Handling = NonNullable<GatewayConfig['failureHandling']>
 
-function circuitPolicy(breaker: CircuitBreaker): CircuitPolicy | undefined {
+function circuitPolicy(breaker: Handling['circuitBreaker']): CircuitPolicy | undefined {
   if (breaker === undefined) return USUAL_CIRCUIT
   const { enabled, failureThreshold, timeout } = { ...failureDefaults.circuitBreaker, ...breaker }
   if (!enabled) return undefined

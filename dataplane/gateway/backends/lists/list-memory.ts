@@ -13,7 +13,8 @@ export class ListRoom {
   /** The bytes of the kept list, and of the list that is being read. */
   #kept = 0
   #read = 0
-  #overflowed = false
+  /** True if no more pages are needed. */
+  isOver = false
   #released = false
 
   constructor(share: Share) {
@@ -23,32 +24,27 @@ export class ListRoom {
   /** Starts to read the list from the beginning. */
   begin(): void {
     this.#read = 0
-    this.#overflowed = false
+    this.isOver = false
   }
 
   /** Tells whether an item with this text length fits. After one that does not fit, no further item is kept. */
   readonly fits = (textLength: number): boolean => {
-    if (this.#overflowed || this.#released) return false
+    if (this.isOver || this.#released) return false
     const read = this.#read + textLength + ITEM_BYTES
-    if (read > this.#reservation.bytes && !this.#reservation.resize(read)) this.#overflowed = true
+    if (read > this.#reservation.bytes && !this.#reservation.resize(read)) this.isOver = true
     else this.#read = read
-    return !this.#overflowed
+    return !this.isOver
   }
 
   /** Ends a list that exceeds the number of pages or items that the gateway reads. */
   end(): void {
-    this.#overflowed = true
-  }
-
-  /** True if no more pages are needed. */
-  get isOver(): boolean {
-    return this.#overflowed
+    this.isOver = true
   }
 
   /** Replaces the old list by the one that was just read. */
   settle(): void {
     if (this.#released) return
-    this.isFull = this.#overflowed
+    this.isFull = this.isOver
     this.#kept = this.#read
     this.#reservation.resize(this.#kept)
   }
