@@ -63,13 +63,8 @@ interface Shown extends StepTool {
 type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
 /** The tools of a backend, as shown to everybody or in one session. */
-export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'> & {
-  readonly definitions?: Backend['definitions']
-  /**
-   * Returns the names of listed tools that are withheld. `pinned`: only tools for which a different text was approved.
-   */
-  withheld?(kind: 'tools', which: 'all' | 'pinned'): readonly string[]
-}
+export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'> &
+  Partial<Pick<Backend, 'definitions' | 'withheld'>>
 type Part = readonly [backend: ShownTools, shape: Shape]
 
 /**

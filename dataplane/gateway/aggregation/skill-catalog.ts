@@ -38,44 +38,31 @@ export interface SkillCatalog {
   readonly directories: ReadonlySet<string>
 }
 
-/** The configured selection of one backend's skills. */
-interface Choice {
-  readonly filter: ReadonlySet<string> | undefined
-  readonly isHidden: boolean
-}
-
-/** Returns the configured selection of a backend's skills. A proxy shows all. */
-function readChoice({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload: string): Choice {
-  const own = aggregation?.skills?.find((choice) => choice.workload === workload)
-  return {
-    filter: own?.filter === undefined ? undefined : new Set(own.filter),
-    isHidden: own?.excludeAll === true,
-  }
-}
-
 /** The skills of one backend, with the selection that determines which of its resources are shown. */
 export class BackendSkills {
   readonly backend: Backend
   readonly directoryRead: boolean
-  readonly #choice: Choice
+  /** The configured selection: all, as in a proxy, none, or those of these names. */
+  readonly #choice: 'all' | 'none' | ReadonlySet<string>
   /** All listed skills by their folders, each with whether it is shown. */
   readonly #folders = new Map<string, boolean>()
 
-  constructor(backend: Backend, directoryRead: boolean, choice: Choice) {
+  constructor(backend: Backend, directoryRead: boolean, { aggregation }: Pick<GatewayConfig, 'aggregation'>) {
+    const choice = aggregation?.skills?.find(({ workload }) => workload === backend.name)
     this.backend = backend
     this.directoryRead = directoryRead
-    this.#choice = choice
+    this.#choice = choice?.excludeAll === true ? 'none' : choice?.filter === undefined ? 'all' : new Set(choice.filter)
     for (const { skill } of backend.skills)
       if (skill !== undefined) this.#folders.set(skill.root, this.#isChosen(skill.name))
   }
 
   #isChosen(name: string): boolean {
-    return !this.#choice.isHidden && (this.#choice.filter === undefined || this.#choice.filter.has(name))
+    return typeof this.#choice === 'string' ? this.areAllShown : this.#choice.has(name)
   }
 
   /** True if the configuration hides none of its skills. */
   get areAllShown(): boolean {
-    return !this.#choice.isHidden && this.#choice.filter === undefined
+    return this.#choice === 'all'
   }
 
   /**
@@ -102,7 +89,7 @@ export const skillsOfBackends = (
       const declared = declaredSkills(backend.capabilities)
       // Pins don't cover skills yet, so a backend with enforced pins shows none.
       if (declared === undefined || backend.definitions.areEnforced) return []
-      return [[backend.name, new BackendSkills(backend, declared.directoryRead, readChoice(config, backend.name))]]
+      return [[backend.name, new BackendSkills(backend, declared.directoryRead, config)]]
     }),
   )
 
