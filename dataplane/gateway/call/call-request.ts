@@ -1,5 +1,5 @@
 import type { PublicError } from '../../server/errors.ts'
-import type { Details, Observation, Observe } from '../../telemetry/observe.ts'
+import type { Observation, Observe } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/shape.ts'
 import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -7,7 +7,6 @@ import type { Message } from '../mcp/message.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { RequestContext } from '../request/exchange.ts'
 import type { InFlight } from '../request/in-flight.ts'
-import { messageDetails } from '../request/request-record.ts'
 import type { Session } from '../sessions/session.ts'
 import type { ServerRequestServices } from './input/server-request.ts'
 import type { SuspendedCalls } from './suspended/suspended-calls.ts'
@@ -70,22 +69,4 @@ export interface CallRequest extends Destination {
   /** The number of times that the backend has asked for input. */
   readonly rounds: number
   readonly observed: Observation
-}
-
-/**
- * Returns a call's attributes by the semantic conventions for MCP. Only host and port of the backend's URL are
- * included.
- */
-export function callDetails({ message, route, backend }: Pick<CallRequest, 'message' | 'route' | 'backend'>): Details {
-  const { hostname, port, protocol } = backend.url
-  const isHttp = protocol === 'http:' || protocol === 'https:'
-  return {
-    ...messageDetails(message),
-    ...(message.method === 'tools/call' ? { 'gen_ai.tool.name': route.tool } : {}),
-    'mcp.protocol.version': backend.revision ?? undefined,
-    'network.transport': isHttp ? 'tcp' : 'pipe',
-    ...(isHttp
-      ? { 'server.address': hostname, 'server.port': Number(port || (protocol === 'https:' ? 443 : 80)) }
-      : {}),
-  }
 }

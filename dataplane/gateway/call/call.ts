@@ -23,7 +23,7 @@ import { UriRewriter } from '../mcp/uri-rewriter.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import { OK, type RequestContext } from '../request/exchange.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
-import { requestIdText, usedBy } from '../request/request-record.ts'
+import { messageDetails, requestIdText, usedBy } from '../request/request-record.ts'
 import { TOKEN_ENDED } from '../request/token-watch.ts'
 import type { Session } from '../sessions/session.ts'
 import {
@@ -37,14 +37,7 @@ import {
   translate,
   withId,
 } from './answer-translation.ts'
-import {
-  type AnswerCheck,
-  type CallRequest,
-  type CallServices,
-  callDetails,
-  type Destination,
-  type WholeAnswer,
-} from './call-request.ts'
+import type { AnswerCheck, CallRequest, CallServices, Destination, WholeAnswer } from './call-request.ts'
 import {
   CLIENT_TIMEOUT_MS,
   type InputRequired,
@@ -204,8 +197,23 @@ class Call implements CallRequest, AnswerOwner, InFlightCall, Origin {
     context.tellUse(usedBy(this.message), this.backend.name, this.route.digest)
   }
 
+  /**
+   * Returns the call's attributes by the semantic conventions for MCP. Only host and port of the backend's URL are
+   * included.
+   */
   details(): Details {
-    return callDetails(this)
+    const { message, route, backend } = this
+    const { hostname, port, protocol } = backend.url
+    const isHttp = protocol === 'http:' || protocol === 'https:'
+    return {
+      ...messageDetails(message),
+      ...(message.method === 'tools/call' ? { 'gen_ai.tool.name': route.tool } : {}),
+      'mcp.protocol.version': backend.revision ?? undefined,
+      'network.transport': isHttp ? 'tcp' : 'pipe',
+      ...(isHttp
+        ? { 'server.address': hostname, 'server.port': Number(port || (protocol === 'https:' ? 443 : 80)) }
+        : {}),
+    }
   }
 
   target(): string | undefined {

@@ -111,8 +111,10 @@ export class SuspendedCalls {
     const [replica, name, until, digest] = sealed
     if (Date.now() > until) throw noWaitingCall()
     if (digest !== digestParams(context)) throw wrongCall()
-    if (this.#names.includes(replica)) this.#waiting(name).resume(context)
-    else if (this.#bus === undefined) throw noWaitingCall()
+    const isHere = this.#names.includes(replica)
+    const call = isHere ? this.#calls.get(name) : undefined
+    if (call !== undefined) call.resume(context)
+    else if (isHere || this.#bus === undefined) throw noWaitingCall()
     else {
       const options = { bus: this.#bus, replica, relays: this.#relays, inFlight: this.#inFlight }
       new RemoteRetry(context, options).start(name)
@@ -128,12 +130,6 @@ export class SuspendedCalls {
       if (text !== undefined) return JSON.parse(text) as Sealed
     }
     return undefined
-  }
-
-  #waiting(name: string): Suspended {
-    const call = this.#calls.get(name)
-    if (call === undefined) throw noWaitingCall()
-    return call
   }
 
   /** Resumes a call at this replica whose client has retried at another one. */
