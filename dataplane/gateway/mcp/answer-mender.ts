@@ -11,7 +11,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import { parseJson } from './json.ts'
+import { tryParse } from './json.ts'
 
 /** The rule for a value that may be `null`, and for the values in it. */
 export interface MendRule {
@@ -479,7 +479,7 @@ const INTERNAL_ERROR = -32603
 
 /** Returns an error (JSON text) in the form of JSON-RPC 2.0, with a number and a text. Numbers keep their spelling. */
 export function mendError(text: string): string {
-  const error = parseOrUndefined(text)
+  const error = tryParse(text)
   if (!isObject(error)) return JSON.stringify({ code: INTERNAL_ERROR, message: readReason(error) })
   const { code, message } = error
   if (Number.isInteger(code) && typeof message === 'string') return text
@@ -494,11 +494,3 @@ export function mendError(text: string): string {
 const INTEGER = /^-?\d{1,6}$/
 
 const readReason = (value: unknown): string => (typeof value === 'string' ? value : 'The backend gives no reason.')
-
-function parseOrUndefined(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch {
-    return undefined
-  }
-}

@@ -226,14 +226,19 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text)
 }
 
-/** Parses a JSON object from outside; undefined if it is not JSON, not an object, or nested too deeply. */
-export function parseObject(text: string): Record<string, unknown> | undefined {
+/** Parses JSON from outside; undefined if it is not JSON or is nested too deeply. */
+export function tryParse(text: string): unknown {
   try {
-    const value = parseJson(text)
-    return isObject(value) ? value : undefined
+    return parseJson(text)
   } catch {
     return undefined
   }
+}
+
+/** Parses a JSON object from outside; undefined if it is not JSON, not an object, or nested too deeply. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  const value = tryParse(text)
+  return isObject(value) ? value : undefined
 }
 
 /**
@@ -268,13 +273,7 @@ function endOfString(text: string, at: number): number {
 }
 
 /** Parses a backend's message; undefined if it is not JSON or is nested too deeply. */
-export function parseBytes(bytes: Buffer): unknown {
-  try {
-    return parseJson(bytes.toString('utf8'))
-  } catch {
-    return undefined
-  }
-}
+export const parseBytes = (bytes: Buffer): unknown => tryParse(bytes.toString('utf8'))
 
 /** JSON with integers beyond the precision of JavaScript's numbers, which stay as written (`JSON.rawJSON`). */
 

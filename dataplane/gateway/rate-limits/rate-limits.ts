@@ -281,7 +281,7 @@ export class MemoryBuckets implements Buckets {
   readonly #kept = new Map<string, Kept>()
   readonly #mostBytes: number
   readonly #now: () => number
-  #bytes = 0
+  bytes = 0
   #crowdedUntil = 0
 
   constructor({ mostBytes, now = () => performance.now() }: MemoryBucketsOptions) {
@@ -291,10 +291,6 @@ export class MemoryBuckets implements Buckets {
 
   get isCrowded(): boolean {
     return this.#now() < this.#crowdedUntil
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   get size(): number {
@@ -329,11 +325,11 @@ export class MemoryBuckets implements Buckets {
   }
 
   #makeRoom(bytes: number, now: number): boolean {
-    while (this.#bytes + bytes > this.#mostBytes) {
+    while (this.bytes + bytes > this.#mostBytes) {
       const name = this.#dispensable(now)
       if (name === undefined) return false
       this.#kept.delete(name)
-      this.#bytes -= estimateBytes(name)
+      this.bytes -= estimateBytes(name)
     }
     return true
   }
@@ -361,7 +357,7 @@ export class MemoryBuckets implements Buckets {
     const tokens = tokensAt(kept, limit, now) - 1
     if (kept === undefined) {
       this.#kept.set(name, { tokens, at: now, limit })
-      this.#bytes += estimateBytes(name)
+      this.bytes += estimateBytes(name)
       return
     }
     kept.tokens = tokens

@@ -3,7 +3,7 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { AnswerScanner, NO_ID } from '../../mcp/answer-scanner.ts'
 import { askable } from '../../mcp/client-capabilities.ts'
 import { MAY_ASK } from '../../mcp/eras.ts'
-import { editObject, memberText, parseJson } from '../../mcp/json.ts'
+import { editObject, memberText, tryParse } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure, type RpcError } from '../connection/failure.ts'
@@ -284,13 +284,8 @@ export class Conversation {
   }
 
   #received(id: string | undefined, text: string): void {
-    let message: unknown
-    try {
-      message = parseJson(text)
-    } catch {
-      this.#ignore(text)
-      return
-    }
+    const message = tryParse(text)
+    if (message === undefined) this.#ignore(text)
     if (!isObject(message)) return
     const { method } = message
     if (typeof method !== 'string') {

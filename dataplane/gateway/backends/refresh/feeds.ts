@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Backend } from '../backend/backend.ts'
-import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { isLate } from '../connection/is-late.ts'
 import type { FailurePolicy } from '../health/health.ts'
 import { sameTexts } from '../lists/list-memory.ts'
@@ -199,7 +199,7 @@ export class ToolFeed implements Feed {
 
   #failed(error: unknown): number {
     const { backend } = this
-    const failure = error instanceof BackendFailure ? error : connectionFailure(error)
+    const failure = connectionFailure(error)
     backend.health.failed(failure)
     backend.legacySupport.forget()
     this.#report(failure)
