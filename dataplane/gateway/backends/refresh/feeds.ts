@@ -20,11 +20,11 @@ export const LOOK_PAUSE_MS = 1_000
 /** Keeps the facts about a backend up to date. */
 export type Feed = Pick<Schedule, 'tried' | 'refresh' | 'follow' | 'stop'>
 
-/** Polls a backend at once and then repeatedly, one poll at a time, until stopped. */
+/** Polls a backend at its start and then repeatedly, one poll at a time, until stopped. */
 class Schedule {
   /** Resolves when the first poll has ended, with or without success. */
-  readonly tried: Promise<void>
-  readonly #backend: Backend
+  tried: Promise<void> = Promise.resolve()
+  readonly backend: Backend
   readonly #ask: () => Promise<number>
   #timer: NodeJS.Timeout | undefined
   #isTried = false
@@ -39,9 +39,14 @@ class Schedule {
    * the gateway.
    */
   constructor(backend: Backend, ask: () => Promise<number>) {
-    this.#backend = backend
+    this.backend = backend
     this.#ask = ask
+  }
+
+  /** Polls for the first time. */
+  start(): this {
     this.tried = this.#run()
+    return this
   }
 
   /** Polls now, or once more after the running poll. */
@@ -57,7 +62,7 @@ class Schedule {
 
   /** Replaces the policy. The new interval counts from now on. */
   follow(policy: FailurePolicy): void {
-    const { health } = this.#backend
+    const { health } = this.backend
     const sooner = policy.intervalMs < health.policy.intervalMs
     health.policy = policy
     if (sooner && this.#isTried) this.refresh()
@@ -82,14 +87,14 @@ class Schedule {
 
   /** Schedules the next poll in spite of the error. */
   #faulted(error: unknown): number {
-    const { log, health } = this.#backend
+    const { log, health } = this.backend
     log.error({ err: error }, 'a poll of a backend failed')
     this.#again = false
     return health.policy.intervalMs
   }
 
   get #isOver(): boolean {
-    return this.#stopped || this.#backend.closed
+    return this.#stopped || this.backend.closed
   }
 
   #pollInAbout(ms: number): void {
@@ -122,12 +127,10 @@ const OTHERS_MS = 2_000
  * reports a changed list. After a failure it polls sooner, with growing pauses. Clients' requests do not wait for it,
  * except for the first answer.
  */
-export class ToolFeed implements Feed {
-  readonly backend: Backend
+export class ToolFeed extends Schedule {
   readonly #onChange: () => void
   readonly #log: Logger
   readonly #changes: ChangeStream
-  readonly #schedule: Schedule
   #retryMs = FIRST_RETRY_MS
   readonly #began = performance.now()
   /** The instructions that were shown when a change was last reported. */
@@ -136,27 +139,15 @@ export class ToolFeed implements Feed {
   #reported = ''
 
   constructor(backend: Backend, options: { readonly onChange: () => void; readonly log: Logger }) {
-    this.backend = backend
+    super(backend, () => this.#poll())
     this.#onChange = options.onChange
     this.#log = options.log
     this.#changes = new ChangeStream(backend, () => this.refresh())
-    this.#schedule = new Schedule(backend, () => this.#poll())
+    this.start()
   }
 
-  get tried(): Promise<void> {
-    return this.#schedule.tried
-  }
-
-  refresh(): void {
-    this.#schedule.refresh()
-  }
-
-  follow(policy: FailurePolicy): void {
-    this.#schedule.follow(policy)
-  }
-
-  stop(): void {
-    this.#schedule.stop()
+  override stop(): void {
+    super.stop()
     this.#changes.stop()
   }
 
@@ -276,5 +267,5 @@ export function probeFeed(backend: Backend, { onChange, authorize }: ProbeOption
     }
     lives(performance.now() - start)
     return backend.health.policy.intervalMs
-  })
+  }).start()
 }
