@@ -40,7 +40,8 @@ export interface ClientSubscriptions {
 
 const MOST_SUBSCRIBED = 256
 
-interface SubscriptionRequest {
+/** A message, parsed as far as needed, with its original text. */
+export interface ParsedMessage {
   readonly text: string
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
@@ -76,7 +77,7 @@ export const exceedsSubscriptions = (
 export function applySubscription(
   subscriptions: ClientSubscriptions,
   others: readonly ClientSubscriptions[],
-  { text, method, params }: SubscriptionRequest,
+  { text, method, params }: ParsedMessage,
 ): string | undefined {
   const { uri, level } = params
   if (method === 'resources/subscribe' && typeof uri === 'string') subscriptions.subscribed.add(uri)

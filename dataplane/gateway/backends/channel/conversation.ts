@@ -13,6 +13,7 @@ import { type Channel, type ChannelReceiver, type DroppedMessage, LONGEST_LINE, 
 import {
   type ChannelClient,
   findAddressee,
+  type ParsedMessage,
   type Participants,
   type PendingRequest,
   wantsLogLevel,
@@ -308,13 +309,6 @@ const MOST_OPEN = 256
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 
-/** A notification of a server, parsed as far as needed, with its original text. */
-interface Notification {
-  readonly method: string
-  readonly params: Readonly<Record<string, unknown>>
-  readonly text: string
-}
-
 /**
  * Routes a server's requests to its clients. A request goes to a client only if no other client can be meant, and only
  * that client's response is returned. The response of another user would leak data.
@@ -368,7 +362,7 @@ export class ServerRequests {
 }
 
 /** Passes a server's notification to the clients that it clearly is for, with their own ids. */
-function passNotification(notification: Notification, participants: Participants): void {
+function passNotification(notification: ParsedMessage, participants: Participants): void {
   const { method, params, text } = notification
   const subscription = readSubscription(params)
   if (method === 'notifications/progress') passProgress(notification, participants)
@@ -385,13 +379,13 @@ function readSubscription({ _meta: meta }: Readonly<Record<string, unknown>>): u
 }
 
 /** Passes a notification to all clients or, if a resource has changed, to its subscribers. */
-function passToSubscribers({ method, params, text }: Notification, { clients }: Participants): void {
+function passToSubscribers({ method, params, text }: ParsedMessage, { clients }: Participants): void {
   const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
   for (const { listening, subscribed } of clients)
     if (uri === undefined || (typeof uri === 'string' && subscribed.has(uri))) listening?.event(text)
 }
 
-function passProgress({ params, text }: Notification, { pending }: Participants): void {
+function passProgress({ params, text }: ParsedMessage, { pending }: Participants): void {
   const request = pending.get(readNumber(params['progressToken']))
   if (request?.token === undefined) return
   const edited = editObject(memberText(text, 'params') as string, { progressToken: request.token })
