@@ -237,19 +237,9 @@ export class Limits {
 
 function readLimits({ shared, perUser }: BucketSettings, tool: string | undefined): readonly Limit[] {
   const of = tool === undefined ? '' : `:${tool}`
-  return [
-    ...(shared === undefined ? [] : [readLimit(`shared${of}`, 'shared', tool, shared)]),
-    ...(perUser === undefined ? [] : [readLimit(`user${of}`, 'perUser', tool, perUser)]),
-  ]
-}
-
-function readLimit(
-  id: string,
-  bucket: Limit['bucket'],
-  tool: string | undefined,
-  { maxTokens, refillPeriod }: NonNullable<BucketSettings['shared']>,
-): Limit {
-  return { id, bucket, tool, maxTokens, refillPeriod, periodMs: parseDuration(refillPeriod) }
+  const read = (id: string, bucket: Limit['bucket'], limit: BucketSettings['shared']): readonly Limit[] =>
+    limit === undefined ? [] : [{ id, bucket, tool, ...limit, periodMs: parseDuration(limit.refillPeriod) }]
+  return [...read(`shared${of}`, 'shared', shared), ...read(`user${of}`, 'perUser', perUser)]
 }
 
 interface Kept extends Level {
