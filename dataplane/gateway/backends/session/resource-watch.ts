@@ -190,9 +190,10 @@ export class SharedWatch {
     })
     const subscription: Subscription = { stream, uris: new Set(uris), added, isRefused: false }
     this.#next = subscription
-    const needed = this.#credential.needed()
-    if (needed === undefined) this.#request(subscription)
-    else needed.then(() => this.#request(subscription)).catch(() => this.#ended(subscription, 0))
+    this.#credential.open(
+      () => this.#request(subscription),
+      () => this.#ended(subscription, 0),
+    )
   }
 
   #request(subscription: Subscription): void {
@@ -201,12 +202,8 @@ export class SharedWatch {
     const { path, client } = this.#backend
     const notifications = { resourceSubscriptions: [...subscription.uris] }
     const body = requestText(ID, 'subscriptions/listen', { notifications, _meta: ownMeta(client) })
-    try {
-      const headers = this.#backend.modernHeaders('subscriptions/listen')
-      openStream(this.#backend, { path, method: 'POST', headers, body }, subscription.stream)
-    } catch {
-      this.#ended(subscription, 0)
-    }
+    const headers = this.#backend.modernHeaders('subscriptions/listen')
+    openStream(this.#backend, { path, method: 'POST', headers, body }, subscription.stream)
   }
 
   /** Makes a subscription the live one. The previous one ends when this one has lasted for a while. */

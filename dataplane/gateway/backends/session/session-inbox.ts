@@ -325,9 +325,7 @@ class BackendSessionStream {
       resolve()
       this.#ended(stream, 0)
     }
-    const needed = this.#credential.needed()
-    if (needed === undefined) this.#request(stream, fail)
-    else needed.then(() => this.#request(stream, fail)).catch(fail)
+    this.#credential.open(() => this.#request(stream, fail), fail)
   }
 
   #request(stream: MessageStream, failed: () => void): void {
@@ -338,12 +336,8 @@ class BackendSessionStream {
       failed()
       return
     }
-    try {
-      const headers = this.#session.streamHeaders(this.#after)
-      openStream(backend, { path: backend.path, method: 'GET', headers }, stream)
-    } catch {
-      failed()
-    }
+    const headers = this.#session.streamHeaders(this.#after)
+    openStream(backend, { path: backend.path, method: 'GET', headers }, stream)
   }
 
   #ended(stream: MessageStream, refused: number | undefined): void {

@@ -85,18 +85,25 @@ export class StreamCredential {
   }
 
   /**
-   * Returns undefined if a credential is available or not needed, else a promise that resolves when there is one. It
-   * rejects if none can be obtained.
+   * Calls `open` when a credential is available or not needed, at once if it is so already. Calls `failed` if none can
+   * be obtained, or if `open` throws.
    */
-  needed(): Promise<unknown> | undefined {
+  open(open: () => void, failed: () => void): void {
     const { caller } = this.#peer
-    const opens = () => {
+    const send = () => {
       this.#sent = caller?.credential
+      open()
     }
     const needed = caller?.needed()
-    if (needed !== undefined) return needed.then(opens)
-    opens()
-    return undefined
+    if (needed !== undefined) {
+      needed.then(send).catch(failed)
+      return
+    }
+    try {
+      send()
+    } catch {
+      failed()
+    }
   }
 
   /**
