@@ -9,7 +9,7 @@ import {
   QUOTE,
 } from '../../server/json-lexer.ts'
 import { endsScalar } from './answer-mender.ts'
-import { decodeName } from './json.ts'
+import { decodeName, tryParse } from './json.ts'
 
 const COLON = 0x3a
 const BACKSLASH = 0x5c
@@ -245,14 +245,9 @@ function isAt(bytes: Buffer, from: number, to: number, name: Buffer): boolean {
 
 /** Returns the URI (JSON text) that the client knows; undefined if it stays or is no text. */
 function renameText(text: string, rename: Rename): Buffer | undefined {
-  try {
-    const uri: unknown = JSON.parse(text)
-    if (typeof uri !== 'string') return undefined
-    const shown = rename(uri)
-    return shown === uri ? undefined : Buffer.from(JSON.stringify(shown))
-  } catch {
-    return undefined
-  }
+  const uri = tryParse(text)
+  const shown = typeof uri === 'string' ? rename(uri) : uri
+  return shown === uri ? undefined : Buffer.from(JSON.stringify(shown))
 }
 
 /** Replaces resource URIs in a whole answer. */

@@ -5,6 +5,7 @@ import { API_SERVER } from '../../../../crds/settings/gateway/defaults.ts'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/connect.ts'
+import { parseObject } from '../../mcp/json.ts'
 import { BackendFailure } from '../connection/failure.ts'
 import { checkUnread, LONGEST_LINE, type OpenChannel, readSecrets, splitOutput } from './channel.ts'
 
@@ -131,10 +132,6 @@ async function findRefusal(
 
 /** Returns the message of a Kubernetes `Status` that is not a success. */
 function textOfStatus(text: string): string | undefined {
-  try {
-    const { status, message } = JSON.parse(text) as { status?: unknown; message?: unknown }
-    return status !== 'Success' && typeof message === 'string' ? message : undefined
-  } catch {
-    return undefined
-  }
+  const { status, message } = parseObject(text) ?? {}
+  return status !== 'Success' && typeof message === 'string' ? message : undefined
 }

@@ -1,7 +1,7 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { Reservation, type Share } from '../../../server/budget.ts'
 import { AnswerScanner, isOtherId } from '../../mcp/answer-scanner.ts'
-import { memberText, parseJson } from '../../mcp/json.ts'
+import { memberText, tryParse } from '../../mcp/json.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure, NoRoom } from './failure.ts'
 import {
@@ -292,10 +292,8 @@ export function streamHeaders(headers: readonly string[], after?: string): strin
 
 /** Returns the result of a JSON-RPC answer as a value. Throws a BackendFailure if it has none. */
 export function readResult({ status, text, refusal, sent = [], isUnquoted }: BackendAnswer): Record<string, unknown> {
-  let message: unknown
-  try {
-    message = parseJson(text)
-  } catch {
+  const message = tryParse(text)
+  if (message === undefined)
     throw new BackendFailure(
       'backend_failed',
       refusal === undefined
@@ -303,7 +301,6 @@ export function readResult({ status, text, refusal, sent = [], isUnquoted }: Bac
         : `answered with ${refusal.detail}`,
       { status, text: refusal?.text },
     )
-  }
   if (isObject(message) && isObject(message['result'])) return message['result']
   const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
   const { code, message: reason } = error

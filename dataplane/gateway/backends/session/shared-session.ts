@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import { isObject } from '../../../../crds/settings/json.ts'
+import { parseObject } from '../../mcp/json.ts'
 import type { TakeAnswer } from './late-answers.ts'
 
 /**
@@ -30,16 +31,12 @@ export const sharedSessionText = (opened: Opened, url: string): string =>
  * not know that session, or if a different version of the gateway wrote the text.
  */
 export function parseSharedSession(text: string, url: string): Opened | undefined {
-  try {
-    const kept: unknown = JSON.parse(text)
-    if (!isObject(kept) || kept['at'] !== digestUrl(url)) return undefined
-    const { sessionId, revision, capabilities } = kept
-    if (typeof revision !== 'string' || !REVISION.test(revision) || !isObject(capabilities)) return undefined
-    if (sessionId !== undefined && !(typeof sessionId === 'string' && SESSION_ID.test(sessionId))) return undefined
-    return { sessionId, revision, capabilities }
-  } catch {
-    return undefined
-  }
+  const kept = parseObject(text)
+  if (kept === undefined || kept['at'] !== digestUrl(url)) return undefined
+  const { sessionId, revision, capabilities } = kept
+  if (typeof revision !== 'string' || !REVISION.test(revision) || !isObject(capabilities)) return undefined
+  if (sessionId !== undefined && !(typeof sessionId === 'string' && SESSION_ID.test(sessionId))) return undefined
+  return { sessionId, revision, capabilities }
 }
 
 const digestUrl = (url: string): string => hash('sha256', url, 'base64url')
