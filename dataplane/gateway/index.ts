@@ -12,6 +12,7 @@ import { createLog, LogLevel } from '../server/log.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
 import { Gateway } from './core/gateway.ts'
+import { buildStatus } from './core/status.ts'
 import { directEndpoint } from './endpoint/serve.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { measureGateway, Reporting } from './reporting.ts'
@@ -161,7 +162,7 @@ async function end(
 }
 
 const probesAndStatus = (running: () => Gateway, reporting: Reporting, isStopping: () => boolean): AdminOptions => ({
-  status: () => ({ ...running().status(), ...reporting.status() }),
+  status: () => ({ ...buildStatus(running()), ...reporting.status() }),
   ready() {
     const reason = isStopping() ? 'the gateway is stopping' : running().notReady
     return reason === undefined ? true : { reason }

@@ -38,7 +38,6 @@ import { CallerViews } from './caller-views.ts'
 import { Listeners, notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { GatedViews, SharedView } from './shared-view.ts'
-import { buildStatus } from './status.ts'
 import { findResource, isWaitingForServer, type View } from './view.ts'
 
 interface GatewayOptions {
@@ -298,21 +297,6 @@ export class Gateway {
   /** The reason why the configured session storage is not used; undefined if it is. */
   get storageProblem(): string | undefined {
     return this.#storage.problem
-  }
-
-  status(): object {
-    const { setup, refused, sessions, rateLimits, search, workflows: runs } = this
-    const { catalog, promptsAndResources, backends, conflicts } = this.shared
-    const { skills } = promptsAndResources
-    const more = {
-      auditProblem: this.audit.problem,
-      conflicts,
-      storageProblem: this.storageProblem,
-      cutForCallers: this.views.cut,
-      variantsOf: (name: string) => this.views.backendsOf(name),
-      gate: this.gate?.status ?? null,
-    }
-    return buildStatus({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
   }
 
   /** Aborted when the gateway begins to stop. Streams then end, and no new ones begin. */
