@@ -9,7 +9,6 @@ import { Budget } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { ClientRequests } from '../../server/listen/connections.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/health.ts'
@@ -35,7 +34,7 @@ import { WorkflowRuns } from '../workflows/runs.ts'
 import { Approvals } from './approvals.ts'
 import type { CallerView, CatalogsBySet } from './caller-view.ts'
 import { CallerViews } from './caller-views.ts'
-import { Listeners, notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
+import { Listeners, notifyEach, notifyOfChanges, type Seen, type SeenBy, type Shown, toShown } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { GatedViews, SharedView } from './shared-view.ts'
 import { findResource, isWaitingForServer, type View } from './view.ts'
@@ -390,13 +389,11 @@ const createViews = (
     onListed: (backend) => gateway.approvals.listedForCaller(backend),
   })
 
-type SeenBy = Parameters<typeof notifyEach>[1]
-
 /** Returns what callers saw before and after a rebuild of all lists, for a gate that withholds backends. */
 function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
   const { gated } = gateway
   // Each set is looked up once, because a rebuild drops its earlier catalogs.
-  const seen = new Map<string, readonly [Shown | undefined, Shown]>()
+  const seen = new Map<string, Seen>()
   const isPersonal = gateway.views.hasOwn
   return ({ caller, binding }) => {
     const set = gated.enforced?.setFor(caller)
@@ -407,18 +404,12 @@ function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
       const view = gated.viewOf(caller, binding)
       const isWhole = !isPersonal && gateway.shared.backends.every(({ name }) => set.names.has(name))
       const last = isWhole ? before : view.lastCatalogsOf(set)
-      const { catalog, promptsAndResources } = view.catalogsOf(set)
-      pair = [
-        last === undefined ? undefined : { ...pickCatalogs(last), authorizer: before.authorizer },
-        { catalog, promptsAndResources, authorizer: after.authorizer },
-      ]
+      pair = [last && toShown(last, before.authorizer), toShown(view.catalogsOf(set), after.authorizer)]
       seen.set(key, pair)
     }
     return pair
   }
 }
-
-const pickCatalogs = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ catalog, promptsAndResources })
 
 /** Returns what the callers of one view saw before and after a change of its own lists. */
 function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: CatalogsBySet): SeenBy {
@@ -427,8 +418,7 @@ function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: Catalogs
     const set = binding === view.binding ? gated.enforced?.setFor(caller) : undefined
     if (set === undefined) return undefined
     const last = before.get(set.key)
-    const after = pickCatalogs(gated.viewOf(caller, binding).catalogsOf(set))
-    return [last === undefined ? undefined : { ...last, authorizer }, { ...after, authorizer }]
+    return [last && toShown(last, authorizer), toShown(gated.viewOf(caller, binding).catalogsOf(set), authorizer)]
   }
 }
 
@@ -437,13 +427,12 @@ function notifyOfGate(gateway: Gateway, before: GateDecision, after: GateDecisio
   const { gate, gated, setup } = gateway
   if (gate === undefined || gated.enforced === undefined) return
   const { authorizer } = setup
-  const toShown = (catalogs: Catalogs): Shown => ({ ...pickCatalogs(catalogs), authorizer })
   notifyEach(gateway, ({ caller, binding }) => {
     const claims = gate.claimsOf(caller)
     const [one, other] = [before.setFor(claims), after.setFor(claims)]
     if (one.key === other.key) return undefined
     const view = gated.viewOf(caller, binding)
-    return [toShown(view.catalogsOf(one)), toShown(view.catalogsOf(other))]
+    return [toShown(view.catalogsOf(one), authorizer), toShown(view.catalogsOf(other), authorizer)]
   })
   gateway.sessions.watchAgain()
 }

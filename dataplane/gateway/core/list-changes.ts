@@ -1,6 +1,7 @@
 import type { Caller } from '../../identity/caller.ts'
 import type { Authorizer } from '../access/authorizer.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
@@ -10,6 +11,12 @@ import type { Sessions } from '../sessions/sessions.ts'
 export interface Shown extends Catalogs {
   readonly authorizer: Authorizer | undefined
 }
+
+export const toShown = ({ catalog, promptsAndResources }: Catalogs, authorizer: Shown['authorizer']): Shown => ({
+  catalog,
+  promptsAndResources,
+  authorizer,
+})
 
 const form = { era: 'legacy', withApps: true } as const
 const kindsByList: Readonly<Record<ChangedList, readonly ListKind[]>> = {
@@ -22,9 +29,9 @@ const findBase = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): B
   kind === 'tools' ? catalog.legacyList : promptsAndResources.lists[kind].legacy
 
 /** Returns the lists that may look different to some caller. */
-function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
+function changedLists(before: Shown | undefined, after: Shown): readonly ChangedList[] {
   const lists = Object.keys(kindsByList) as ChangedList[]
-  if (before.authorizer !== after.authorizer) return lists
+  if (before === undefined || before.authorizer !== after.authorizer) return lists
   return lists.filter((list) => kindsByList[list].some((kind) => !findBase(before, kind).equals(findBase(after, kind))))
 }
 
@@ -55,59 +62,31 @@ interface Audience {
  * they are.
  */
 export function notifyOfChanges(audience: Audience, before: Shown, after: Shown, binding?: string): void {
-  const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
-  const streams = audience.sessions.openStreams.filter(isMeant)
-  const listeners = audience.listeners.all.filter(isMeant)
-  // Comparing long lists takes long, so it is skipped without clients.
-  if (streams.length + listeners.length === 0) return
-  for (const list of changedLists(before, after)) {
-    const text = notificationText(`notifications/${list}/list_changed`)
-    const tell = (of: { readonly caller: Caller; readonly binding: string }, notify: () => void): void => {
-      if (before.authorizer === undefined && after.authorizer === undefined) {
-        notify()
-        return
-      }
-      const [one, other] = seenBy(audience, of.binding, before, after)
-      looksDifferent(list, one, other, of.caller)
-        .then((isDifferent) => isDifferent && notify())
-        .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
-    }
-    for (const stream of streams) tell(stream, () => stream.send(text))
-    for (const listener of listeners) tell(listener, () => listener.changed(list))
-  }
+  const whole: Seen = [before, after]
+  notifyEach(audience, (of) => {
+    if (binding !== undefined && of.binding !== binding) return undefined
+    if (before.authorizer === after.authorizer) return whole
+    // Changed policies also affect a caller's own unchanged lists.
+    const own = audience.views.known(of.binding)
+    return own.catalog === after.catalog ? whole : [toShown(own, before.authorizer), toShown(own, after.authorizer)]
+  })
 }
 
-/** Returns what a caller saw before and sees now. Changed policies also affect a caller's own unchanged lists. */
-function seenBy({ views }: Audience, binding: string, before: Shown, after: Shown): readonly [Shown, Shown] {
-  if (before.authorizer === after.authorizer) return [before, after]
-  const { catalog, promptsAndResources } = views.known(binding)
-  if (catalog === after.catalog) return [before, after]
-  return [
-    { authorizer: before.authorizer, catalog, promptsAndResources },
-    { authorizer: after.authorizer, catalog, promptsAndResources },
-  ]
-}
+/** The items that a caller saw before a change (undefined if they were dropped), and those that it sees now. */
+export type Seen = readonly [before: Shown | undefined, after: Shown]
 
-/** A client that is notified of changes. */
-interface Told {
-  readonly caller: Caller
-  readonly binding: string
-}
+/** Returns what a client's caller saw and sees; undefined if nothing has changed for it. */
+export type SeenBy = (of: Pick<Listening, 'caller' | 'binding'>) => Seen | undefined
 
-/**
- * Notifies the clients for whom a list has changed, if callers see different backends. `seenBy` returns what a caller
- * saw before (undefined if that was dropped) and sees now; it returns undefined if nothing has changed for the caller.
- */
-export function notifyEach(
-  audience: Pick<Audience, 'sessions' | 'listeners' | 'faulted'>,
-  seenBy: (of: Told) => readonly [Shown | undefined, Shown] | undefined,
-): void {
-  const lists = Object.keys(kindsByList) as ChangedList[]
-  const tell = (of: Told, notify: (list: ChangedList) => void): void => {
+/** Notifies the clients for whom a list has changed, if callers see different backends. */
+export function notifyEach(audience: Pick<Audience, 'sessions' | 'listeners' | 'faulted'>, seenBy: SeenBy): void {
+  // Comparing long lists takes long, so it is done once for all clients that have seen the same.
+  const changed = memoize(([before, after]: Seen) => changedLists(before, after))
+  const tell = (of: Parameters<SeenBy>[0], notify: (list: ChangedList) => void): void => {
     const seen = seenBy(of)
     if (seen === undefined) return
     const [before, after] = seen
-    for (const list of before === undefined ? lists : changedLists(before, after)) {
+    for (const list of changed(seen)) {
       if (before === undefined || (before.authorizer === undefined && after.authorizer === undefined)) notify(list)
       else
         looksDifferent(list, before, after, of.caller)
