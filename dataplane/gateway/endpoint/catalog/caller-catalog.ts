@@ -10,7 +10,8 @@ import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
 import type { Destination } from '../../call/call-request.ts'
 import { answerUnreachable } from '../../call/own-answers.ts'
-import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
+import { findResource } from '../../core/view.ts'
+import type { EndpointExchange, EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
  * The items that a caller sees and may use. All paths from the endpoint to a backend are authorized here. If policies
@@ -165,6 +166,16 @@ export const mayRead = (request: EndpointRequest, uri: string): boolean =>
 
 export function checkMayRead(request: EndpointRequest, uri: string): void {
   if (!mayRead(request, uri)) throw new PublicError('forbidden')
+}
+
+/**
+ * Tells whether the caller of a stream may read a resource now: policies may have changed since the stream was opened,
+ * and the catalog gate may have withdrawn the backend.
+ */
+export function mayStillRead({ gateway, view, caller }: EndpointExchange, uri: string): boolean {
+  if (gateway.gated.enforced !== undefined && findResource(view, uri) === undefined) return false
+  const { authorizer } = gateway.setup
+  return authorizer === undefined || authorizer.mayRead(caller, view.promptsAndResources, uri)
 }
 
 /** Throws `forbidden` if the caller may not get or read the item that a completion refers to. */

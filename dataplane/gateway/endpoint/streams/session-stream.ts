@@ -2,7 +2,6 @@ import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { REQUEST_ID } from '../../../server/request-id.ts'
 import { readUpdatedUri } from '../../backends/session/resource-watch.ts'
-import { findResource } from '../../core/view.ts'
 import { parseJson } from '../../mcp/json.ts'
 import { errorText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
@@ -11,6 +10,7 @@ import type { TokenHolder } from '../../request/token-watch.ts'
 import type { EventSink } from '../../sessions/relay/relays.ts'
 import type { ClientStream, Session } from '../../sessions/session.ts'
 import { type EventId, type EventLog, eventIdText, LAST_SEQ } from '../../sessions/streams/event-log.ts'
+import { mayStillRead } from '../catalog/caller-catalog.ts'
 import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 
 /** The longest time for another replica to send its stored events. */
@@ -29,11 +29,7 @@ export function resumeAnswer(request: EndpointExchange, session: Session, after:
     return
   }
   const { res } = request
-  const writer = new EventWriter(res, request.share, [
-    ...['mcp-session-id', session.record.id],
-    ...[REQUEST_ID, request.requestId],
-  ])
-  const sink = new ResumedAnswer(writer, after)
+  const sink = new ResumedAnswer(request, session, after)
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
@@ -48,44 +44,30 @@ export function resumeAnswer(request: EndpointExchange, session: Session, after:
   if (log?.attach(sink, after.seq) === false) sink.abort()
 }
 
+/** A client's connection for a stream of its session, begun at once. */
+class SessionWriter extends EventWriter {
+  constructor({ res, share, requestId }: EndpointExchange, { record }: Session) {
+    super(res, share, ['mcp-session-id', record.id, REQUEST_ID, requestId])
+  }
+}
+
 /** A client's connection for the rest of an answer. If the rest is lost, the client gets an error instead. */
-class ResumedAnswer implements EventSink {
-  readonly #writer: EventWriter
+class ResumedAnswer extends SessionWriter {
   readonly #after: EventId
 
-  constructor(writer: EventWriter, after: EventId) {
-    this.#writer = writer
+  constructor(request: EndpointExchange, session: Session, after: EventId) {
+    super(request, session)
     this.#after = after
   }
 
-  event(data: Buffer, id?: string): boolean {
-    return this.#writer.event(data, id)
-  }
-
-  part(data: Buffer, id?: string): boolean {
-    return this.#writer.part(data, id)
-  }
-
-  onDrain(next: () => void): void {
-    this.#writer.onDrain(next)
-  }
-
-  heartbeat(): void {
-    this.#writer.heartbeat()
-  }
-
-  end(): void {
-    this.#writer.end()
-  }
-
-  abort(): void {
-    if (this.#writer.inEvent) {
-      this.#writer.abort()
+  override abort(): void {
+    if (this.inEvent) {
+      super.abort()
       return
     }
     const error = errorText(this.#after.request, new PublicError('answer_lost'))
-    this.#writer.event(Buffer.from(error), eventIdText({ ...this.#after, seq: LAST_SEQ }))
-    this.#writer.end()
+    this.event(Buffer.from(error), eventIdText({ ...this.#after, seq: LAST_SEQ }))
+    this.end()
   }
 }
 
@@ -107,10 +89,7 @@ export async function openSessionStream(
   }
   // A client that reconnects has lost its old stream, even if this replica has not noticed.
   before?.end()
-  const writer = new EventWriter(request.res, request.share, [
-    ...['mcp-session-id', session.record.id],
-    ...[REQUEST_ID, request.requestId],
-  ])
+  const writer = new SessionWriter(request, session)
   const stream = new SessionStream(request, session, writer)
   session.stream = stream
   await sessions.serverMessages.subscribe(session)
@@ -120,31 +99,25 @@ export async function openSessionStream(
     if (log?.attach(missed, after.seq) === false) missed.abort()
     await missed.whole
     unfollow?.()
-    missed.giveTo(writer)
+    for (const [data, id] of missed.events) writer.event(data, id)
   }
   stream.begin()
 }
 
 /** Collects the events of a stream that has ended, at least at this replica. */
 class Collected implements EventSink {
+  readonly events: (readonly [data: Buffer, id: string | undefined])[] = []
   /** Resolves when all events were received or no more will come. */
   readonly whole: Promise<void>
-  readonly #events: (readonly [data: Buffer, id: string | undefined])[] = []
-  readonly #resolve: () => void
+  readonly #over = Promise.withResolvers<void>()
 
   constructor() {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, PATIENCE_MS)
-    this.whole = promise.finally(() => clearTimeout(timer))
-    this.#resolve = resolve
-  }
-
-  giveTo(sink: EventSink): void {
-    for (const [data, id] of this.#events) sink.event(data, id)
+    const timer = setTimeout(this.#over.resolve, PATIENCE_MS)
+    this.whole = this.#over.promise.finally(() => clearTimeout(timer))
   }
 
   event(data: Buffer, id?: string): boolean {
-    this.#events.push([data, id])
+    this.events.push([data, id])
     return true
   }
 
@@ -161,11 +134,11 @@ class Collected implements EventSink {
   }
 
   end(): void {
-    this.#resolve()
+    this.#over.resolve()
   }
 
   abort(): void {
-    this.#resolve()
+    this.#over.resolve()
   }
 }
 
@@ -209,10 +182,7 @@ class SessionStream implements ClientStream {
 
   /** Continues after an event, on another connection. */
   resumeOn(request: EndpointExchange, after: number): void {
-    const writer = new EventWriter(request.res, request.share, [
-      ...['mcp-session-id', this.#session.record.id],
-      ...[REQUEST_ID, request.requestId],
-    ])
+    const writer = new SessionWriter(request, this.#session)
     this.#connect(request, writer)
     this.#log.attach(writer, after)
   }
@@ -276,13 +246,9 @@ class SessionStream implements ClientStream {
    */
   #mayHear(message: string): boolean {
     const { setup, gated } = this.#request.gateway
-    const isGated = gated.enforced !== undefined
-    if ((setup.authorizer === undefined && !isGated) || !message.includes('updated')) return true
+    if ((setup.authorizer === undefined && gated.enforced === undefined) || !message.includes('updated')) return true
     const uri = readUpdatedUri(parseJson(message))
-    if (uri === undefined) return true
-    const { view } = this.#reader
-    if (isGated && findResource(view, uri) === undefined) return false
-    return setup.authorizer === undefined || setup.authorizer.mayRead(this.caller, view.promptsAndResources, uri)
+    return uri === undefined || mayStillRead(this.#reader, uri)
   }
 
   heartbeat(): void {

@@ -4,11 +4,12 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { type ResourceWatch, readUpdatedUri, untilActive } from '../../backends/session/resource-watch.ts'
 import type { ChangedList, Listening } from '../../core/list-changes.ts'
-import { findResource } from '../../core/view.ts'
+import { findResource, type ResourceAt } from '../../core/view.ts'
 import { parseBytes } from '../../mcp/json.ts'
 import { notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
 import type { TokenHolder } from '../../request/token-watch.ts'
+import { mayStillRead } from '../catalog/caller-catalog.ts'
 import { afterFirstLists } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
@@ -59,7 +60,7 @@ class Listener implements Listening, TokenHolder {
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
     const named = checkUris(uris.filter((uri): uri is string => typeof uri === 'string'))
     // A resource that the caller may not read is left out, as if it did not exist.
-    this.#uris = 'resources' in capabilities ? named.filter((uri) => this.#mayRead(uri)) : []
+    this.#uris = 'resources' in capabilities ? named.filter((uri) => mayStillRead(request, uri)) : []
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
     // The stream may last for days, so the memory of the request itself is released.
     request.forgetMessage()
@@ -68,14 +69,6 @@ class Listener implements Listening, TokenHolder {
 
   get caller(): Caller {
     return this.context.caller
-  }
-
-  #mayRead(uri: string): boolean {
-    const { gateway, view } = this.context
-    const { authorizer } = gateway.setup
-    // The catalog gate may have withdrawn the backend since.
-    if (gateway.gated.enforced !== undefined && findResource(view, uri) === undefined) return false
-    return authorizer === undefined || authorizer.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
   start(): void {
@@ -89,7 +82,7 @@ class Listener implements Listening, TokenHolder {
     this.#watches = watchResources(places, (own, { name }) => {
       const uri = view.promptsAndResources.names?.get(name)?.shown(own) ?? own
       // The policies or the approved definitions may have changed since.
-      if (this.#mayRead(uri) && findResource(view, uri) !== undefined)
+      if (mayStillRead(this.context, uri) && findResource(view, uri) !== undefined)
         this.#notify('notifications/resources/updated', { uri })
     })
     if (this.#watches.length === 0) {
@@ -175,23 +168,13 @@ class Listener implements Listening, TokenHolder {
   }
 }
 
-interface Watched {
-  readonly backend: Backend
-  readonly own: string
-}
-
 /** Watches resources of any backends for a modern client. `onUpdate` gets the backend's own URI. */
 function watchResources(
-  places: readonly Watched[],
+  places: readonly ResourceAt[],
   onUpdate: (uri: string, backend: Backend) => void,
 ): readonly ResourceWatch[] {
-  const byBackend = new Map<Backend, string[]>()
-  for (const { backend, own } of places) {
-    const uris = byBackend.get(backend) ?? []
-    uris.push(own)
-    byBackend.set(backend, uris)
-  }
-  return [...byBackend].map(([backend, uris]) => {
+  return [...Map.groupBy(places, ({ backend }) => backend)].map(([backend, found]) => {
+    const uris = found.map(({ own }) => own)
     const tell = (uri: string) => onUpdate(uri, backend)
     return backend.era?.era === 'legacy' ? watchLegacy(backend, uris, tell) : backend.watched.add(uris, tell)
   })
