@@ -14,8 +14,7 @@ import {
   TASKS_EXTENSION,
   unsupportedVersion,
 } from '../mcp/eras.ts'
-import { editObject, memberText } from '../mcp/json.ts'
-import { withParams } from '../mcp/message.ts'
+import { memberText } from '../mcp/json.ts'
 import { readClientName } from '../request/request-record.ts'
 import type { Session } from '../sessions/session.ts'
 import { CLIENT_NOTE, LONGEST } from '../usage/rows.ts'
@@ -23,7 +22,9 @@ import { at, checkMayCallPlain, instructionsFor } from './catalog/caller-catalog
 import {
   afterFirstLists,
   complete,
+  editParams,
   getPrompt,
+  invalid,
   readResource,
   serveList,
   subscribeResource,
@@ -31,7 +32,7 @@ import {
 import { getSkill, listSkills, readDirectory } from './catalog/skills.ts'
 import type { EndpointExchange, EndpointRequest } from './incoming/endpoint-exchange.ts'
 import { subscribe } from './streams/subscribe.ts'
-import { knowsTasks, listSessionTasks, relaySessionTask } from './tools/session-tasks.ts'
+import { findTask, knowsTasks, listSessionTasks, relaySessionTask } from './tools/session-tasks.ts'
 import { calledName, callTool, listTools } from './tools/tools.ts'
 
 type Serve = (request: EndpointRequest) => void
@@ -105,8 +106,7 @@ async function initialize(request: EndpointRequest): Promise<void> {
   const { protocolVersion, capabilities } = params
   if ((memberText(text.slice(paramsStart, paramsEnd), 'capabilities') ?? '').length > MOST_CAPABILITIES)
     throw new PublicError('too_large', { message: `capabilities have more than ${MOST_CAPABILITIES} characters.` })
-  if (typeof protocolVersion !== 'string')
-    throw new PublicError('invalid_params', { message: 'params.protocolVersion must be a string.' })
+  if (typeof protocolVersion !== 'string') throw invalid('params.protocolVersion must be a string.')
   const revision = negotiateLegacy(protocolVersion)
   const client = request.gateway.usage === undefined ? undefined : readClientName(request.message)
   const fields = {
@@ -171,7 +171,7 @@ function setLogLevel(request: EndpointRequest): void {
   const level = request.message.parameter('level')
   const { session } = request
   if (session === undefined || level === undefined || !LEVELS.includes(level))
-    throw new PublicError('invalid_params', { message: `params.level must be one of ${LEVELS.join(', ')}.` })
+    throw invalid(`params.level must be one of ${LEVELS.join(', ')}.`)
   const noted = session.setLogLevel(level)
   for (const backendSession of session.openBackendSessions) backendSession.setLogLevel(level)
   if (noted === undefined) request.result('{}')
@@ -222,18 +222,13 @@ export function serveModern(request: EndpointRequest): void {
 
 /** Serves `tasks/get`, `tasks/update`, `tasks/cancel` (SEP-2663): relays them to the backend that runs the task. */
 function relayTask(request: EndpointRequest): void {
-  const { message, gateway, view, binding } = request
+  const { message } = request
   if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
     throw new PublicError('missing_capability', {
       data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
     })
-  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
-  const backend = task === undefined ? undefined : view.findBackend(task.backend)
-  if (task === undefined || backend === undefined)
-    throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  const { task, backend } = findTask(request, request.binding)
   checkMayCallPlain(request, task.tool)
-  const { text, paramsStart, paramsEnd } = message
-  const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
-  const relayed = withParams(message, params)
+  const relayed = editParams(message, { taskId: JSON.stringify(task.id) })
   relayCall(request.gateway, request, at(backend, encodeHeaderValue(task.id), task.tool), relayed)
 }

@@ -21,9 +21,9 @@ import { openSessionStream, resumeAnswer } from './streams/session-stream.ts'
 
 /** The functions that serve the MCP endpoint, by HTTP method. */
 const methods: Readonly<Record<string, (request: EndpointExchange) => void>> = {
-  POST: post,
-  GET: serveGet,
-  DELETE: remove,
+  POST: (request) => request.run(start),
+  GET: inSession(openStream),
+  DELETE: inSession(endSession),
   OPTIONS: (request) => request.run(preflight),
 }
 
@@ -78,11 +78,7 @@ function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: Se
   const request = new EndpointExchange(gateway, outgoing, reply)
   reply.request = request
   if (isOne) handler(request)
-  else refuseOneMore(request)
-}
-
-function refuseOneMore(request: EndpointExchange): void {
-  request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
+  else request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
 }
 
 /** Answers a browser's preflight request for a page of another host. It has no credentials and opens nothing. */
@@ -100,12 +96,8 @@ function refuseMethod(request: EndpointExchange): void {
   request.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
 }
 
-// The steps of a POST to the MCP endpoint. Each step uses the results of the previous one.
-
-/** Serves a POST. An error that a step throws or rejects with becomes the answer. */
-function post(exchange: EndpointExchange): void {
-  exchange.run(start)
-}
+// The steps of a POST to the MCP endpoint. Each step uses the results of the previous one. An error that a step throws
+// or rejects with becomes the answer.
 
 /** 1. Checks the host and authenticates the caller. Any unauthenticated request is told the authorization server. */
 function start(arrived: EndpointExchange): void {
@@ -194,11 +186,6 @@ function checkPost({ headers }: IncomingMessage): number {
   return length
 }
 
-function checkGet({ headers }: IncomingMessage): void {
-  if (!accepts(headers.accept, 'text/event-stream'))
-    throw new PublicError('not_acceptable', { message: 'Accept must allow text/event-stream.' })
-}
-
 function isJson(contentType: string | undefined): boolean {
   if (contentType === 'application/json') return true
   return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
@@ -214,26 +201,16 @@ function accepts(header: string | undefined, type: string): boolean {
   })
 }
 
-/** Serves a GET: opens the stream on which a legacy client gets messages outside of any request. */
-function serveGet(request: EndpointExchange): void {
-  request.run(startGet)
-}
-
-function startGet(request: EndpointExchange): void {
-  refuseModern(request)
-  admit(request, openStream)
+/** Returns the function that serves an HTTP method of the legacy era, which belongs to a session. */
+function inSession(next: Next): (request: EndpointExchange) => void {
+  const start = (request: EndpointExchange): void => {
+    refuseModern(request)
+    admit(request, next)
+  }
+  return (request) => request.run(start)
 }
 
 /** Serves a DELETE: ends a legacy client's session. */
-function remove(request: EndpointExchange): void {
-  request.run(startDelete)
-}
-
-function startDelete(request: EndpointExchange): void {
-  refuseModern(request)
-  admit(request, endSession)
-}
-
 async function endSession(request: EndpointExchange): Promise<void> {
   const session = await requireSession(request)
   request.tellSession(session.record.id)
@@ -249,8 +226,10 @@ function refuseModern(request: EndpointExchange): void {
     throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
 }
 
+/** Serves a GET: opens the stream on which a legacy client gets messages outside of any request. */
 async function openStream(request: EndpointExchange): Promise<void> {
-  checkGet(request.req)
+  if (!accepts(request.req.headers.accept, 'text/event-stream'))
+    throw new PublicError('not_acceptable', { message: 'Accept must allow text/event-stream.' })
   const session = await requireSession(request)
   request.tellSession(session.record.id)
   if (request.gateway.closing.aborted)

@@ -100,21 +100,14 @@ export function instructionsFor({
     .then((seen) => joinInstructions(view.backends.filter(({ name }) => seen.has(name))))
 }
 
-/** Tells whether the caller may call the tool; `route` is undefined if no tool has this name. */
-export function mayCall(request: EndpointRequest, name: string, route: Route | undefined, catalog?: Catalog): boolean {
-  return authorize(request, (authorizer) => {
-    const tool = { catalog: catalog ?? request.view.catalog, name, route }
-    return authorizer.mayCall(request.caller, tool, request.message)
-  })
-}
-
+/** Throws `forbidden` if the caller may not call the tool; `route` is undefined if no tool has this name. */
 export function checkMayCall(
   request: EndpointRequest,
   name: string,
   route: Route | undefined,
-  catalog?: Catalog,
+  catalog: Catalog = request.view.catalog,
 ): void {
-  if (!mayCall(request, name, route, catalog)) throw new PublicError('forbidden')
+  demand(request, (authorizer) => authorizer.mayCall(request.caller, { catalog, name, route }, request.message))
 }
 
 /**
@@ -155,10 +148,7 @@ export function checkMayCallPlain(request: EndpointRequest, name: string | undef
 
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { promptsAndResources } = request.view
-  if (
-    !authorize(request, (authorizer) => authorizer.mayGet(request.caller, promptsAndResources, name, request.message))
-  )
-    throw new PublicError('forbidden')
+  demand(request, (authorizer) => authorizer.mayGet(request.caller, promptsAndResources, name, request.message))
 }
 
 export const mayRead = (request: EndpointRequest, uri: string): boolean =>
@@ -183,12 +173,19 @@ export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<str
   const { promptsAndResources } = request.view
   const isPrompt = ref['type'] === 'ref/prompt'
   const id = ref[isPrompt ? 'name' : 'uri']
-  const isAllowed = (authorizer: Authorizer): boolean =>
-    typeof id === 'string' &&
-    (isPrompt
-      ? authorizer.mayGetPlain(request.caller, promptsAndResources, id)
-      : authorizer.mayRead(request.caller, promptsAndResources, id))
-  if (!authorize(request, isAllowed)) throw new PublicError('forbidden')
+  demand(
+    request,
+    (authorizer) =>
+      typeof id === 'string' &&
+      (isPrompt
+        ? authorizer.mayGetPlain(request.caller, promptsAndResources, id)
+        : authorizer.mayRead(request.caller, promptsAndResources, id)),
+  )
+}
+
+/** Throws `forbidden` if there are policies and they deny it. */
+function demand(request: EndpointRequest, decide: (authorizer: Authorizer) => boolean): void {
+  if (!authorize(request, decide)) throw new PublicError('forbidden')
 }
 
 /** Evaluates the policies, if there are any. The decision is recorded in the request's span, if there is one. */

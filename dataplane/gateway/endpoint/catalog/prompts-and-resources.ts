@@ -115,12 +115,17 @@ async function watchAt({ backend, own, names }: ResourceAt, uri: string, request
 
 /** Finds the resource of a request by the URI that clients use. Throws if there is none. */
 function resourceOfRequest(request: EndpointRequest): ResourceAt & { readonly uri: string } {
-  const uri = request.message.parameter('uri')
-  if (uri === undefined) throw invalid('params.uri must be a string.')
+  const uri = requireUri(request)
   checkMayRead(request, uri)
   const found = findResource(request.view, uri)
   if (found === undefined) throw unknownResource(request, uri)
   return { ...found, uri }
+}
+
+export function requireUri({ message }: EndpointRequest): string {
+  const uri = message.parameter('uri')
+  if (uri === undefined) throw invalid('params.uri must be a string.')
+  return uri
 }
 
 /** Returns a request with the backend's own URI. */
@@ -136,16 +141,18 @@ const asAuthorized = ({ message, setup, view }: EndpointRequest, ref: Ref): Mess
     ? message
     : withRef(message, ref)
 
-function withRef(message: Message, ref: Ref): Message {
-  const params = message.text.slice(message.paramsStart, message.paramsEnd)
-  return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
+const withRef = (message: Message, ref: Ref): Message => editParams(message, { ref: JSON.stringify(ref) })
+
+/** Replaces members of a request's params by JSON text, or removes them (undefined). */
+export function editParams(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
+  const { text, paramsStart, paramsEnd } = message
+  return withParams(message, editObject(text.slice(paramsStart, paramsEnd), edits))
 }
 
 /** Replaces the name in the request's `ref` by the backend's own name of the prompt (JSON text). */
 function withPrompt(message: Message, name: string): Message {
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
-  const ref = editObject(memberText(params, 'ref') as string, { name })
-  return withParams(message, editObject(params, { ref }))
+  return editParams(message, { ref: editObject(memberText(params, 'ref') as string, { name }) })
 }
 
 /** Calls `next` when all backends have returned their first lists, or have taken too long. */

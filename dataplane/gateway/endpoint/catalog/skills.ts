@@ -2,6 +2,7 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { SkillCatalog } from '../../aggregation/skill-catalog.ts'
 import { readSkill } from '../../backends/lists/skill.ts'
+import { READ } from '../../call/answer-translation.ts'
 import { relayCall } from '../../call/call.ts'
 import type { WholeAnswer } from '../../call/call-request.ts'
 import { findResource, type ResourceAt } from '../../core/view.ts'
@@ -9,7 +10,7 @@ import { Elements, editObject, memberText, parseJson } from '../../mcp/json.ts'
 import { declaredSkills, hasSkillScheme, isCanonicalSkill, MANIFEST, shownText } from '../../mcp/skills.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { at, checkMayRead, mayRead, unknown } from './caller-catalog.ts'
-import { afterFirstLists, invalid, serveList, withUri } from './prompts-and-resources.ts'
+import { afterFirstLists, requireUri, serveList, withUri } from './prompts-and-resources.ts'
 
 /** Serves `skills/list` (SEP-2640) from the backends' lists. It reads no file of a skill. */
 export function listSkills(request: EndpointRequest): void {
@@ -55,12 +56,6 @@ export function readDirectory(request: EndpointRequest): void {
   })
 }
 
-function requireUri(request: EndpointRequest): string {
-  const uri = request.message.parameter('uri')
-  if (uri === undefined) throw invalid('params.uri must be a string.')
-  return uri
-}
-
 /** Returns the skills that the caller sees. Throws `method_not_found` if no backend supports the extension. */
 function requireSkills({ view }: EndpointRequest): SkillCatalog {
   const { skills } = view.promptsAndResources
@@ -93,10 +88,8 @@ function relay(request: EndpointRequest, { backend, own, names }: ResourceAt, an
   }
 }
 
-const CACHE = '"resultType":"complete","ttlMs":0,"cacheScope":"private",'
-
 const buildResult = ({ era }: EndpointRequest, member: string, text: string): string =>
-  `{${era === 'modern' ? CACHE : ''}"${member}":${text}}`
+  `{${era === 'modern' ? `${READ},` : ''}"${member}":${text}}`
 
 /**
  * Returns the entry in a backend's result as clients see it. Throws if it breaks a rule or belongs to another skill.

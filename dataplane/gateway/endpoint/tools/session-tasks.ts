@@ -7,10 +7,11 @@ import { seal, unseal } from '../../call/suspended/request-state.ts'
 import { SessionTasks, taskBinding } from '../../call/tasks/tasks.ts'
 import { passHeaders } from '../../call/upstream.ts'
 import { editObject } from '../../mcp/json.ts'
-import { type Message, withParams } from '../../mcp/message.ts'
+import type { Message } from '../../mcp/message.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Session } from '../../sessions/session.ts'
 import { at, checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
+import { editParams, invalid } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /** The only revision with tasks of the legacy era; the next one removed them (2025-11-25, tasks). */
@@ -36,14 +37,18 @@ export function asTaskCall(request: EndpointRequest, backend: Backend): Message 
 
 /** Serves `tasks/get`, `tasks/result` and `tasks/cancel`: relays them to the backend that runs the session's task. */
 export function relaySessionTask(request: EndpointRequest): void {
-  const { message, gateway, view } = request
   const session = requireSession(request)
-  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(session.record))
-  const backend = task === undefined ? undefined : view.findBackend(task.backend)
-  if (task === undefined || backend === undefined)
-    throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  const { task, backend } = findTask(request, taskBinding(session.record))
   checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
-  relayCall(request.gateway, request, at(backend), editParams(message, { taskId: JSON.stringify(task.id) }))
+  relayCall(request.gateway, request, at(backend), editParams(request.message, { taskId: JSON.stringify(task.id) }))
+}
+
+/** Finds the task that a request names, and its backend. Throws `invalid_params` if `binding` has no such task. */
+export function findTask({ message, gateway, view }: EndpointRequest, binding: string) {
+  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
+  const backend = task && view.findBackend(task.backend)
+  if (task === undefined || backend === undefined) throw invalid('There is no task of this id.')
+  return { task, backend }
 }
 
 /** The position in a list of tasks: the remaining backends, each with its own cursor. */
@@ -78,8 +83,7 @@ function listPositions(request: EndpointRequest, session: Session): readonly Pos
     .keysFor(USE)
     .map((key) => (typeof cursor === 'string' ? unseal(key, cursor, taskBinding(session.record)) : undefined))
     .find((text) => text !== undefined)
-  if (opened === undefined)
-    throw new PublicError('invalid_params', { message: 'params.cursor is not one that this server gave.' })
+  if (opened === undefined) throw invalid('params.cursor is not one that this server gave.')
   return JSON.parse(opened) as Position[]
 }
 
@@ -134,9 +138,4 @@ async function askPage(
 function requireSession({ session }: EndpointRequest): Session {
   if (session === undefined || !knowsTasks(session)) throw new PublicError('method_not_found')
   return session
-}
-
-function editParams(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
-  const { text, paramsStart, paramsEnd } = message
-  return withParams(message, editObject(text.slice(paramsStart, paramsEnd), edits))
 }

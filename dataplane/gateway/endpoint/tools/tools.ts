@@ -1,5 +1,4 @@
 import type { Share } from '../../../server/budget.ts'
-import { PublicError } from '../../../server/errors.ts'
 import { toolSubject } from '../../access/subjects.ts'
 import type { Catalogs } from '../../access/visible-lists.ts'
 import { buildCatalog, type Catalog, type ShownTools } from '../../aggregation/catalog.ts'
@@ -18,6 +17,7 @@ import { showsApps } from '../../mcp/apps.ts'
 import { CAPABILITIES_KEY, checkParamHeaders } from '../../mcp/eras.ts'
 import type { Session } from '../../sessions/session.ts'
 import { answerVisible, at, checkMayCall, checkScopes, findDestination, unknown } from '../catalog/caller-catalog.ts'
+import { invalid } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
@@ -25,8 +25,7 @@ import { listMetaTools, metaTool } from './tool-search.ts'
 /** Serves `tools/list` from the serialized list. It waits only for backends that were never asked for their lists. */
 export function listTools(request: EndpointRequest): void {
   // The list has one page, so this server has never issued a cursor.
-  if (request.message.cursor !== undefined)
-    throw new PublicError('invalid_params', { message: 'params.cursor is not one that this server gave.' })
+  if (request.message.cursor !== undefined) throw invalid('params.cursor is not one that this server gave.')
   const { search } = request.gateway
   if (search !== undefined) listMetaTools(request, search)
   else if (request.view.allListed) answerList(request)
@@ -46,7 +45,7 @@ const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
 /** Serves `tools/call`: for `find_tool` and `call_tool` if they are listed, or for a tool of the catalog. */
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
-  if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
+  if (name === undefined) throw invalid('params.name must be a string.')
   const { search } = request.gateway
   const meta = search === undefined || request.isInner ? undefined : metaTool(name, search, callTool)
   if (meta !== undefined) meta(request)
