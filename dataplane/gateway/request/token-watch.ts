@@ -1,21 +1,10 @@
-import type { IncomingMessage } from 'node:http'
 import { type Caller, isExpired } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
-
-/** A request whose response may last long. */
-interface Opened {
-  readonly req: IncomingMessage
-  readonly caller: Caller
-  readonly binding: string
-  /** Replaces the caller by the result of the last check of its token. */
-  renew(caller: Caller): void
-  /** Tells whether the client is at another replica, which checks the token. */
-  readonly isRemote: boolean
-}
+import type { Exchange } from './exchange.ts'
 
 /** A response that lasts no longer than the token of its request. */
 export interface TokenHolder {
-  readonly context: Opened
+  readonly context: Pick<Exchange, 'req' | 'caller' | 'binding' | 'renew' | 'isRemote'>
   /** The `performance.now()` of the last check that found the token valid. */
   checkedAt: number
   /** Ends the response: the token has expired or was revoked. */

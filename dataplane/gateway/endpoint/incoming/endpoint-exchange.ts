@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Outcome } from '../../../telemetry/observe.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -9,7 +8,6 @@ import { Exchange, REQUEST_BYTES, type Understood } from '../../request/exchange
 import type { Reply } from '../../request/reply.ts'
 import { RecordedReply, readClientName, recordsAnswers } from '../../request/request-record.ts'
 import { CALL_TOOL } from '../../search/tool-search.ts'
-import type { SessionRecord } from '../../sessions/store/store.ts'
 import { CLIENT_NOTE } from '../../usage/rows.ts'
 import type { Usage } from '../../usage/usage.ts'
 
@@ -161,25 +159,12 @@ function onClose(this: Outgoing): void {
   }
 }
 
-interface CountedRequest {
-  readonly message: Message | undefined
-  readonly caller: Caller
-  readonly session: { readonly record: Pick<SessionRecord, 'notes'> } | undefined
-  readonly view: Pick<View, 'catalog'>
-  readonly used: string | undefined
-  readonly backend: string | undefined
-  readonly startedAt: number
-  readonly isPart: boolean
-  readonly isInner: boolean
-  readonly hasErrorResult: boolean
-}
-
 /**
  * Counts a client's tool call that has ended. A call of `call_tool` counts as a call of the tool that it names, steps
  * of workflows don't count, and a call with rounds of input counts once. Callers choose the names, so a name that is
  * not in the catalog is not recorded.
  */
-function countUsage(usage: Usage, request: CountedRequest, { result }: Outcome): void {
+function countUsage(usage: Usage, request: EndpointExchange, { result }: Outcome): void {
   const { message, caller, session, backend = '', startedAt, isPart } = request
   if (message?.method !== 'tools/call' || isPart || message.isContinued) return
   const tool = request.used ?? shownName(request, message)
@@ -189,7 +174,7 @@ function countUsage(usage: Usage, request: CountedRequest, { result }: Outcome):
   usage.count(caller, { client, tool, backend, outcome }, performance.now() - startedAt)
 }
 
-function shownName({ view: { catalog } }: CountedRequest, message: Message): string {
+function shownName({ view: { catalog } }: EndpointExchange, message: Message): string {
   const name = message.parameter('name') ?? ''
   return catalog.routes.has(name) || catalog.composites.has(name) ? name : ''
 }

@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
+import { READ } from '../../call/answer-translation.ts'
 import { answerLimited } from '../../call/own-answers.ts'
 import { memberText } from '../../mcp/json.ts'
 import type { MoreParams } from '../../mcp/message.ts'
@@ -16,9 +17,7 @@ type Serve = (request: EndpointRequest) => void
 
 export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): void {
   const list = metaTools(most)
-  request.result(
-    request.era === 'modern' ? `{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list.slice(1)}` : list,
-  )
+  request.result(request.era === 'modern' ? `{${READ},${list.slice(1)}` : list)
 }
 
 /**
