@@ -183,8 +183,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     const { bus } = this.#storage
     const replica = session.noted(STREAM)
     if (bus === undefined || replica === undefined || replica === bus.replica) return false
-    const about = request === undefined ? {} : { ask: request }
-    return bus.send({ kind: 'say', session: session.record.id, text: message, ...about }, replica)
+    return bus.send({ kind: 'say', session: session.record.id, text: message, ask: request }, replica)
   }
 
   /**

@@ -3,82 +3,92 @@ import type { Logger } from 'pino'
 import { isObject } from '../../../../crds/settings/json.ts'
 import { isCluster, type RedisClient } from '../../../storage/redis.ts'
 
+/** The checks of a message's members, by their names. The members' types follow from them. */
+type Shape = Readonly<Record<string, (value: unknown) => boolean>>
+
+type Checked<Check> = Check extends (value: unknown) => value is infer Type ? Type : never
+
+type MembersOf<Of extends Shape> = {
+  readonly [Name in keyof Of as undefined extends Checked<Of[Name]> ? never : Name]: Checked<Of[Name]>
+} & {
+  readonly [Name in keyof Of as undefined extends Checked<Of[Name]> ? Name : never]?: Checked<Of[Name]>
+}
+
+/** The union of a table's shapes, told apart by the member `Key`. */
+type OneOf<Table extends Readonly<Record<string, Shape>>, Key extends string> = {
+  [Name in keyof Table]: { readonly [K in Key]: Name } & MembersOf<Table[Name]>
+}[keyof Table]
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isTextIfAny = (value: unknown): value is string | undefined => value === undefined || isText(value)
+const isNumber = (value: unknown): value is number => Number.isSafeInteger(value)
+const isStatus = (value: unknown): value is number => isNumber(value) && value >= 200 && value <= 599
+const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean'
+
+const texts = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, isText])) as Readonly<Record<Name, typeof isText>>
+
+/** The pieces of an answer. `text`: bytes as Latin-1. */
+const PIECES = {
+  answer: { status: isStatus, text: isText },
+  /** One event, or a part of an event that is too large to buffer; `id`: its id in the stream, if any. */
+  event: { id: isTextIfAny, text: isText },
+  part: { id: isTextIfAny, text: isText },
+  /** The answer is complete. */
+  end: {},
+  /** The rest is lost. */
+  lost: {},
+  /** More will follow. */
+  heartbeat: {},
+  /** There is no such answer. */
+  unknown: {},
+}
+
+/** A piece of an answer. */
+export type Relayed = OneOf<typeof PIECES, 'what'>
+
 /** Messages between the replicas of one gateway. `session` is always a session id. */
-export type BusMessage =
+const MESSAGES = {
   /** The session has ended, or its notes have changed, so cached copies are out of date. */
-  | { readonly kind: 'ended' | 'changed'; readonly session: string }
+  ended: texts('session'),
+  changed: texts('session'),
   /**
    * A JSON-RPC message for the client whose GET stream is open at the receiving replica; `ask`: its id, if it is a
    * request.
    */
-  | { readonly kind: 'say'; readonly session: string; readonly text: string; readonly ask?: string }
+  say: { ...texts('session', 'text'), ask: isTextIfAny },
   /** A client's response to a request of the receiving replica. */
-  | { readonly kind: 'answer'; readonly session: string; readonly ask: string; readonly text: string }
+  answer: texts('session', 'ask', 'text'),
   /** A request of the receiving replica did not reach the client. */
-  | { readonly kind: 'unheard'; readonly session: string; readonly ask: string }
+  unheard: texts('session', 'ask'),
   /** The client has cancelled its request, whose id is JSON text. */
-  | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
+  cancel: texts('session', 'request'),
   /** The client has its GET stream open at the sending replica, and no longer elsewhere. */
-  | { readonly kind: 'listens'; readonly session: string }
+  listens: texts('session'),
   /** The replica `from` has opened a backend session for a client whose GET stream is open at the receiving replica. */
-  | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
+  linked: texts('session', 'backend', 'from'),
   /** The messages of that session are now subscribed to, as far as possible. */
-  | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
-  | AnswerQuestion
-  | RelayMessage
+  hears: texts('session', 'backend'),
 
-/**
- * A question for an answer that another replica has or awaits: a client's retry of a suspended call, its stream after the
- * event of this number, or the answer to a request (its id is JSON text) that comes on a backend's stream. The answer
- * goes to the replica `from`, as `relay`.
- */
-type AnswerQuestion =
-  | {
-      readonly kind: 'resume'
-      readonly call: string
-      readonly relay: string
-      readonly from: string
-      readonly text: string
-    }
-  | {
-      readonly kind: 'late'
-      readonly session: string
-      readonly backend: string
-      readonly request: string
-      readonly relay: string
-      readonly from: string
-    }
-  | {
-      readonly kind: 'replay'
-      readonly session: string
-      readonly stream: string
-      readonly after: number
-      readonly relay: string
-      readonly from: string
-    }
+  /**
+   * A question for an answer that another replica has or awaits: a client's retry of a suspended call, the answer to a
+   * request (its id is JSON text) that comes on a backend's stream, or a client's stream after the event of this number.
+   * The answer goes to the replica `from`, as `relay`.
+   */
+  resume: texts('call', 'relay', 'from', 'text'),
+  late: texts('session', 'backend', 'request', 'relay', 'from'),
+  replay: { ...texts('session', 'stream', 'relay', 'from'), after: isNumber },
 
-/** A message about an answer that one replica has and whose client is connected to another. `relay` names the relay. */
-type RelayMessage =
+  // Messages about an answer that one replica has and whose client is connected to another. `relay` names the relay.
   /** The next pieces of the answer, numbered from 1; number 0 needs no acknowledgement. */
-  | { readonly kind: 'relayed'; readonly relay: string; readonly seq: number; readonly items: readonly Relayed[] }
+  relayed: { relay: isText, seq: isNumber, items: areRelayed },
   /** The client still waits. It has all messages up to this number, and can or can't receive more. */
-  | {
-      readonly kind: 'awaits'
-      readonly relay: string
-      readonly from: string
-      readonly received: number
-      readonly hasRoom: boolean
-    }
+  awaits: { ...texts('relay', 'from'), received: isNumber, hasRoom: isBoolean },
   /** The client has disconnected. */
-  | { readonly kind: 'left'; readonly relay: string }
+  left: texts('relay'),
+}
 
-/** A piece of an answer. `text`: bytes as Latin-1. */
-export type Relayed =
-  | { readonly what: 'answer'; readonly status: number; readonly text: string }
-  /** One event, or a part of an event that is too large to buffer; `id`: its id in the stream, if any. */
-  | { readonly what: 'event' | 'part'; readonly id?: string | undefined; readonly text: string }
-  /** In this order: the answer is complete; the rest is lost; more will follow; there is no such answer. */
-  | { readonly what: 'end' | 'lost' | 'heartbeat' | 'unknown' }
+export type BusMessage = OneOf<typeof MESSAGES, 'kind'>
 
 export type BusKind = BusMessage['kind']
 
@@ -99,70 +109,20 @@ export interface SessionBus {
   close(): void
 }
 
-const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
-  ended: ['session'],
-  changed: ['session'],
-  say: ['session', 'text'],
-  answer: ['session', 'ask', 'text'],
-  unheard: ['session', 'ask'],
-  cancel: ['session', 'request'],
-  listens: ['session'],
-  linked: ['session', 'backend', 'from'],
-  hears: ['session', 'backend'],
-  resume: ['call', 'relay', 'from', 'text'],
-  late: ['session', 'backend', 'request', 'relay', 'from'],
-  replay: ['session', 'stream', 'relay', 'from'],
-  relayed: ['relay'],
-  awaits: ['relay', 'from'],
-  left: ['relay'],
-}
-const isText = (value: unknown): boolean => typeof value === 'string'
-const isNumber = (value: unknown): boolean => Number.isSafeInteger(value)
-const NEEDED: Readonly<Partial<Record<BusKind, Shape>>> = {
-  replay: { after: isNumber },
-  relayed: { seq: isNumber, items: (value) => Array.isArray(value) && value.every(isRelayed) },
-  awaits: { received: isNumber, hasRoom: (value) => typeof value === 'boolean' },
-}
-const OTHERS: Shape = { ask: isText }
-
-type Shape = Readonly<Record<string, (value: unknown) => boolean>>
-
-const PIECES: Readonly<Record<Relayed['what'], Shape>> = {
-  answer: {
-    status: (value) => Number.isSafeInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-    text: isText,
-  },
-  event: { text: isText },
-  part: { text: isText },
-  end: {},
-  lost: {},
-  heartbeat: {},
-  unknown: {},
-}
-const PIECE_OTHERS: Shape = { id: isText }
-
-function isRelayed(piece: unknown): boolean {
-  if (!isObject(piece)) return false
-  const { what } = piece as { readonly what?: unknown }
-  if (typeof what !== 'string' || !Object.hasOwn(PIECES, what)) return false
-  return hasShape(piece, PIECES[what as Relayed['what']]) && mayHave(piece, PIECE_OTHERS)
+/** Tells whether a value is an object that the table has a shape for, by the member `key`. */
+function isOneOf(table: Readonly<Record<string, Shape>>, key: string, value: unknown): boolean {
+  if (!isObject(value)) return false
+  const name = value[key]
+  if (typeof name !== 'string' || !Object.hasOwn(table, name)) return false
+  return Object.entries(table[name] as Shape).every(([member, isFit]) => isFit(value[member]))
 }
 
-type Members = Readonly<Record<string, unknown>>
-
-const hasShape = (members: Members, shape: Shape): boolean =>
-  Object.entries(shape).every(([name, isFit]) => isFit(members[name]))
-
-const mayHave = (members: Members, shape: Shape): boolean =>
-  Object.entries(shape).every(([name, isFit]) => members[name] === undefined || isFit(members[name]))
+function areRelayed(value: unknown): value is readonly Relayed[] {
+  return Array.isArray(value) && value.every((piece) => isOneOf(PIECES, 'what', piece))
+}
 
 /** Tells whether replicas of this version send such a message. Other versions and programs may send anything. */
-export function isBusMessage(message: Members): boolean {
-  const { kind } = message as Partial<BusMessage>
-  if (typeof kind !== 'string' || !Object.hasOwn(TEXTS, kind)) return false
-  if (!TEXTS[kind].every((name) => isText(message[name]))) return false
-  return hasShape(message, NEEDED[kind] ?? {}) && mayHave(message, OTHERS)
-}
+export const isBusMessage = (message: unknown): message is BusMessage => isOneOf(MESSAGES, 'kind', message)
 
 interface RedisBusOptions {
   readonly client: RedisClient
@@ -246,9 +206,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
 function parse(text: string): readonly [string, BusMessage] | undefined {
   try {
     const sent: unknown = JSON.parse(text)
-    return Array.isArray(sent) && typeof sent[0] === 'string' && isObject(sent[1]) && isBusMessage(sent[1])
-      ? (sent as unknown as [string, BusMessage])
-      : undefined
+    return Array.isArray(sent) && isText(sent[0]) && isBusMessage(sent[1]) ? [sent[0], sent[1]] : undefined
   } catch {
     return undefined
   }
