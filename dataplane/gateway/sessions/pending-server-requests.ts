@@ -10,14 +10,7 @@ interface PendingRequest {
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
   readonly timer: NodeJS.Timeout
-  readonly reservation: Reservation | undefined
-}
-
-interface OpenOptions {
-  readonly timeoutMs: number
-  readonly isOnGetStream: boolean
-  /** Reserves the bytes of the request in the client's share. Throws if the share is full. */
-  hold?(): Reservation
+  readonly reservation: Reservation
 }
 
 /** The most open requests of one session and of all sessions. Further requests are refused. */
@@ -37,16 +30,15 @@ export interface ServerRequestOptions {
 /** The number of copies of a request in memory while it waits for its response. */
 const REQUEST_COPIES = 4
 
-/**
- * Sends a message on a client's GET stream. Returns false if none is open. `request`: the id, if the message is a
- * request.
- */
-export type SendMessage = (message: string, request?: string) => Promise<boolean>
-
-interface Sender {
-  readonly requests: PendingServerRequests
-  readonly session: Session
-  readonly send: SendMessage
+interface Asked {
+  readonly method: string
+  /** JSON text. */
+  readonly params: string
+  /**
+   * Sends a message on the client's GET stream. Returns false if none is open. `request`: the id, if the message is a
+   * request.
+   */
+  send(message: string, request?: string): Promise<boolean>
 }
 
 /** This replica's requests to clients that wait for responses. A response may arrive at any replica. */
@@ -72,24 +64,48 @@ export class PendingServerRequests {
     return this.#names.includes(replica)
   }
 
-  /** Registers a request; its `id` is JSON text. Throws `client_unreachable` if too many are open. */
-  open(
-    session: string,
-    { timeoutMs, isOnGetStream, hold }: OpenOptions,
-  ): { readonly id: string; readonly response: Promise<string> } {
+  /** Sends a client a request. Returns its response as text; rejects as `Sessions.request` does. */
+  async request(session: Session, { method, params, send }: Asked, options: ServerRequestOptions): Promise<string> {
+    const sessionId = session.record.id
+    const { id, response } = this.#register(session, params, options)
+    const { signal } = options
+    const unreachable = () => this.fail(id, sessionId, new PublicError('client_unreachable'))
+    const put = (message: string, request?: string) => {
+      if (options.send !== undefined) options.send(message)
+      else send(message, request).then((isSent) => isSent || unreachable(), unreachable)
+    }
+    const cancel = () => {
+      put(notificationText('notifications/cancelled', { requestId: JSON.parse(id) }))
+      unreachable()
+    }
+    signal?.addEventListener('abort', cancel, { once: true })
+    try {
+      put(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}`, id)
+      return await response
+    } finally {
+      signal?.removeEventListener('abort', cancel)
+    }
+  }
+
+  /**
+   * Registers a request; its `id` is JSON text. Throws `client_unreachable` if too many are open, and if the client's
+   * share has no room for it.
+   */
+  #register(of: Session, params: string, { timeoutMs, send }: ServerRequestOptions) {
+    const session = of.record.id
     const open = this.#counts.get(session) ?? 0
     if (open >= MOST_OF_SESSION || this.#open.size >= MOST)
       throw new PublicError('client_unreachable', {
         message: 'Too many questions are open at once; answer or cancel some.',
       })
-    const reservation = hold?.()
+    const reservation = of.reservation(REQUEST_COPIES * params.length)
     this.#counts.set(session, open + 1)
     const id = `"portico-${this.#names.at(-1)}-${++this.#count}"`
-    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const { promise: response, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
     timer.unref()
-    this.#open.set(id, { session, isOnGetStream, resolve, reject, timer, reservation })
-    return { id, response: promise }
+    this.#open.set(id, { session, isOnGetStream: send === undefined, resolve, reject, timer, reservation })
+    return { id, response }
   }
 
   /** Passes a response to its request. Only the client that got the request can respond. */
@@ -107,15 +123,11 @@ export class PendingServerRequests {
       if (request.session === session && which(request)) this.fail(id, session, error)
   }
 
-  get count(): number {
-    return this.#open.size
-  }
-
   #take(id: string, session: string): PendingRequest | undefined {
     const request = this.#open.get(id)
     if (request?.session !== session) return undefined
     clearTimeout(request.timer)
-    request.reservation?.release()
+    request.reservation.release()
     this.#open.delete(id)
     const left = (this.#counts.get(session) ?? 1) - 1
     if (left === 0) this.#counts.delete(session)
@@ -126,32 +138,3 @@ export class PendingServerRequests {
 
 /** Returns the replica whose request has this id (JSON text); undefined if the id is not from one of our replicas. */
 export const readReplica = (id: string): string | undefined => ID.exec(id)?.[1]
-
-/** Sends a client a request (`params`: JSON text). Returns its response as text; rejects as `Sessions.request` does. */
-export async function sendServerRequest(
-  { requests, session, send }: Sender,
-  { method, params }: { readonly method: string; readonly params: string },
-  options: ServerRequestOptions,
-): Promise<string> {
-  const sessionId = session.record.id
-  const isOnGetStream = options.send === undefined
-  const hold = () => session.reservation(REQUEST_COPIES * params.length)
-  const { id, response } = requests.open(sessionId, { timeoutMs: options.timeoutMs, isOnGetStream, hold })
-  const { signal } = options
-  const unreachable = () => requests.fail(id, sessionId, new PublicError('client_unreachable'))
-  const put = (message: string, request?: string) => {
-    if (options.send !== undefined) options.send(message)
-    else send(message, request).then((isSent) => isSent || unreachable(), unreachable)
-  }
-  const cancel = () => {
-    put(notificationText('notifications/cancelled', { requestId: JSON.parse(id) }))
-    unreachable()
-  }
-  signal?.addEventListener('abort', cancel, { once: true })
-  try {
-    put(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}`, id)
-    return await response
-  } finally {
-    signal?.removeEventListener('abort', cancel)
-  }
-}

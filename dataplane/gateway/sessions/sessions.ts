@@ -3,19 +3,13 @@ import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
-import {
-  PendingServerRequests,
-  readReplica,
-  type SendMessage,
-  type ServerRequestOptions,
-  sendServerRequest,
-} from './pending-server-requests.ts'
+import { PendingServerRequests, readReplica, type ServerRequestOptions } from './pending-server-requests.ts'
 import type { Relays } from './relay/relays.ts'
 import { ServerMessages, type ServerMessagesOptions, type SubscribedSessions } from './server-messages.ts'
 import { ANSWERS, type ClientStream, type NoteKeeper, Session, STREAM, sameBinding, WATCH } from './session.ts'
 import { SharedStreams } from './shared-streams.ts'
 import type { SessionStorage } from './store/storage.ts'
-import type { SessionRecord, SessionStore } from './store/store.ts'
+import { type SessionRecord, type SessionStore, withNote } from './store/store.ts'
 
 export { type ClientStream, Session } from './session.ts'
 
@@ -128,8 +122,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
 
   note(session: Session, name: string, value: string | undefined): void | Promise<void> {
     const noted = this.#store.note(session.record.id, name, value)
-    const { [name]: _, ...others } = session.record.notes ?? {}
-    session.record = { ...session.record, notes: value === undefined ? others : { ...others, [name]: value } }
+    session.record = withNote(session.record, name, value)
     return noted
   }
 
@@ -141,8 +134,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   #claimed(session: Session, name: string, inForce: string | undefined): string | undefined {
-    const { record } = session
-    if (inForce !== undefined) session.record = { ...record, notes: { ...record.notes, [name]: inForce } }
+    if (inForce !== undefined) session.record = withNote(session.record, name, inForce)
     return inForce
   }
 
@@ -193,8 +185,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
    * or too many requests are open, and with `client_timeout` if it does not respond.
    */
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string> {
-    const send: SendMessage = (message, id) => this.send(session, message, id)
-    return sendServerRequest({ requests: this.#requests, send, session }, { method, params }, options)
+    const send = (message: string, id?: string) => this.send(session, message, id)
+    return this.#requests.request(session, { method, params, send }, options)
   }
 
   /** Handles a GET stream that its client has not resumed. Requests that were sent on it did not reach the client. */

@@ -2,7 +2,7 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient } from '../../../storage/redis.ts'
 import { isLegacyRevision } from '../../mcp/eras.ts'
 import type { SessionBus } from './bus.ts'
-import type { SessionRecord, SessionStore } from './store.ts'
+import { type SessionRecord, type SessionStore, withNote } from './store.ts'
 
 interface RedisStoreOptions {
   readonly client: RedisClient
@@ -93,16 +93,14 @@ class RedisStore implements SessionStore {
   async note(id: string, name: string, value: string | undefined): Promise<void> {
     await this.#write(id, name, ['any', '', value ?? ''])
     const entry = this.#known.get(id)
-    if (entry === undefined) return
-    const { [name]: _, ...others } = entry.record.notes ?? {}
-    entry.record = { ...entry.record, notes: value === undefined ? others : { ...others, [name]: value } }
+    if (entry !== undefined) entry.record = withNote(entry.record, name, value)
   }
 
   async claim(id: string, name: string, expected: string | undefined, value: string): Promise<string | undefined> {
     const written = await this.#write(id, name, ['free', expected ?? '', value])
     if (written === null) return undefined
     const entry = this.#known.get(id)
-    if (entry !== undefined) entry.record = { ...entry.record, notes: { ...entry.record.notes, [name]: written } }
+    if (entry !== undefined) entry.record = withNote(entry.record, name, written)
     return written
   }
 

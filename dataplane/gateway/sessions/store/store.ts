@@ -49,9 +49,10 @@ interface Entry {
   touchedAt: number
 }
 
-function setNote(entry: Entry, name: string, value: string | undefined): void {
-  const { [name]: _, ...others } = entry.record.notes ?? {}
-  entry.record = { ...entry.record, notes: value === undefined ? others : { ...others, [name]: value } }
+/** Returns a record with this value of a note or, with undefined, without the note. */
+export function withNote(record: SessionRecord, name: string, value: string | undefined): SessionRecord {
+  const { [name]: _, ...others } = record.notes ?? {}
+  return { ...record, notes: value === undefined ? others : { ...others, [name]: value } }
 }
 
 /** Creates a store that keeps sessions in this process. `ttlMs`: the lifetime of a session without a request. */
@@ -80,14 +81,14 @@ export function createMemoryStore({ ttlMs }: { readonly ttlMs: number }): Sessio
     latest: (id) => store.find(id),
     note(id, name, value) {
       const entry = entries.get(id)
-      if (entry !== undefined) setNote(entry, name, value)
+      if (entry !== undefined) entry.record = withNote(entry.record, name, value)
     },
     claim(id, name, expected, value) {
       const entry = entries.get(id)
       if (entry === undefined) return undefined
       const now = entry.record.notes?.[name]
       if (now !== undefined && now !== expected) return now
-      setNote(entry, name, value)
+      entry.record = withNote(entry.record, name, value)
       return value
     },
     remove(id) {
