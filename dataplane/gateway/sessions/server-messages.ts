@@ -2,15 +2,14 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { ResourceWatch } from '../backends/session/resource-watch.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import { ANSWERS, type Session, STREAM, WATCH } from './session.ts'
+import { ANSWERS, type NoteKeeper, type Session, STREAM, WATCH } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
-export interface SubscribedSessions {
+export interface SubscribedSessions extends Pick<NoteKeeper, 'note'> {
   known(id: string): Session | undefined
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   refresh(session: Session): Promise<void>
-  note(session: Session, name: string, value: string | undefined): void | Promise<void>
   send(session: Session, message: string): Promise<boolean>
 }
 

@@ -31,6 +31,7 @@ export interface NoteKeeper {
     await(session: Session, backend: Backend, id: string, take: TakeAnswer): (() => void) | undefined
   }
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
+  /** Writes a note if there is none, or if it is `expected`. Returns its value afterwards. */
   claim(
     session: Session,
     name: string,

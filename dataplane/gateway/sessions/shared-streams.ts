@@ -2,26 +2,14 @@ import { Reservation, type Share } from '../../server/budget.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
 import type { AnswerSink, RelaySender, Relays } from './relay/relays.ts'
-import { ANSWERS, type Session, STREAM } from './session.ts'
+import type { ServerMessagesOptions, SubscribedSessions } from './server-messages.ts'
+import { ANSWERS, type NoteKeeper, type Session, STREAM } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 
-interface StreamedSessions {
-  known(id: string): Session | undefined
-  refresh(session: Session): Promise<void>
-  /** Writes a note if there is none, or if it is `expected`. Returns its value afterwards. */
-  claim(
-    session: Session,
-    name: string,
-    expected: string | undefined,
-    value: string,
-  ): string | undefined | Promise<string | undefined>
-}
+type StreamedSessions = Pick<SubscribedSessions, 'known' | 'refresh'> & Pick<NoteKeeper, 'claim'>
 
-interface SharedStreamsOptions {
+interface SharedStreamsOptions extends Pick<ServerMessagesOptions, 'findBackend' | 'onFault'> {
   readonly relays: Relays
-  findBackend(session: Session, name: string): Backend | undefined
-  /** Reports an error in an operation that no request waits for. */
-  onFault(error: unknown, what: string): void
 }
 
 /** The number of bytes of an answer that are sent to another replica at a time. */
