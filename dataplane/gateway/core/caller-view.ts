@@ -256,7 +256,8 @@ class CallerFeed {
   #again = false
   /** The time from which the lists are stale (`performance.now()`). */
   #staleAt = 0
-  #isTried = false
+  /** True once the lists have been requested, with or without success. */
+  isTried = false
   /** The start of the last request for the lists (`performance.now()`). */
   #beganAt = Number.NEGATIVE_INFINITY
 
@@ -264,11 +265,6 @@ class CallerFeed {
     this.backend = backend
     this.#options = options
     backend.refreshLists = () => this.refresh()
-  }
-
-  /** True once the lists have been requested, with or without success. */
-  get isTried(): boolean {
-    return this.#isTried
   }
 
   /** Requests stale lists for a caller who is active at `now` (`performance.now()`). */
@@ -283,7 +279,7 @@ class CallerFeed {
 
   /** Resolves when the lists have been requested once, or the wait for them has timed out. */
   first(): Promise<void> {
-    if (this.#isTried) return Promise.resolve()
+    if (this.isTried) return Promise.resolve()
     this.keepFresh(performance.now())
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = globalThis.setTimeout(resolve, FIRST_MS)
@@ -295,7 +291,7 @@ class CallerFeed {
       .catch((error) => this.backend.log.error({ err: error }, 'the lists of a caller could not be requested'))
       .finally(() => {
         this.#running = undefined
-        this.#isTried = true
+        this.isTried = true
       })
   }
 

@@ -213,16 +213,12 @@ class Loading<T> {
   /** The loaded value; undefined if loading was given up before. Never rejects. */
   readonly outcome: Promise<T | undefined>
   readonly #stop = new AbortController()
-  #attempt: Promise<T>
+  /** The promise of the latest attempt, already rejected during a pause. */
+  current: Promise<T>
 
   constructor(load: () => Promise<T>, onFailure: (error: unknown) => void) {
-    this.#attempt = load()
+    this.current = load()
     this.outcome = this.#run(load, onFailure)
-  }
-
-  /** The promise of the latest attempt, already rejected during a pause. */
-  get current(): Promise<T> {
-    return this.#attempt
   }
 
   giveUp(): void {
@@ -233,12 +229,12 @@ class Loading<T> {
     const { signal } = this.#stop
     for (let failures = 0; ; failures++)
       try {
-        return await this.#attempt
+        return await this.current
       } catch (error) {
         onFailure(error)
         await delay(backoffDelay(failures, PAUSES), undefined, { signal, ref: false }).catch(() => undefined)
         if (signal.aborted) return undefined
-        this.#attempt = load()
+        this.current = load()
       }
   }
 }

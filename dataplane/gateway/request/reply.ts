@@ -209,7 +209,8 @@ const KEEP_ALIVE = ': \n\n'
 export class EventWriter implements EventSink {
   readonly #res: ServerResponse
   readonly #unread: Unread
-  #inEvent = false
+  /** Tells whether the next bytes belong to an event that has begun. */
+  inEvent = false
 
   /** Begins the response at once. `extra` is a flat list of headers; unread bytes are counted in `share`. */
   constructor(res: ServerResponse, share: Share | undefined, extra: readonly string[] = []) {
@@ -219,11 +220,6 @@ export class EventWriter implements EventSink {
     const own = ['content-type', 'text/event-stream', 'cache-control', 'no-store', 'x-accel-buffering', 'no']
     res.writeHead(200, [...own, ...extra])
     res.flushHeaders()
-  }
-
-  /** Tells whether the next bytes belong to an event that has begun. */
-  get inEvent(): boolean {
-    return this.#inEvent
   }
 
   /** The number of bytes that the client has not read yet. */
@@ -247,8 +243,8 @@ export class EventWriter implements EventSink {
 
   part(data: Buffer, id?: string): boolean {
     if (this.#isOver) return true
-    if (!this.#inEvent) {
-      this.#inEvent = true
+    if (!this.inEvent) {
+      this.inEvent = true
       for (const piece of beginning(id)) this.#res.write(piece)
     }
     let hasRoom = true
@@ -262,12 +258,12 @@ export class EventWriter implements EventSink {
   }
 
   heartbeat(): void {
-    if (!this.#isOver && !this.#inEvent) this.#res.write(KEEP_ALIVE)
+    if (!this.#isOver && !this.inEvent) this.#res.write(KEEP_ALIVE)
   }
 
   end(): void {
     if (this.#isOver) return
-    if (this.#inEvent) this.#res.write(EVENT_END)
+    if (this.inEvent) this.#res.write(EVENT_END)
     this.#res.end()
   }
 

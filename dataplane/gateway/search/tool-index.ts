@@ -34,7 +34,7 @@ export class ToolIndex {
   readonly tools: readonly string[]
   /** The digests of the tools' meanings. Tools with the same meaning share a vector. */
   readonly digests: string[] = []
-  #bytes = INDEX_BYTES
+  bytes = INDEX_BYTES
   readonly #database = new DatabaseSync(':memory:')
   readonly #find: StatementSync
 
@@ -56,10 +56,6 @@ export class ToolIndex {
     return index
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   get isClosed(): boolean {
     return !this.#database.isOpen
   }
@@ -78,7 +74,7 @@ export class ToolIndex {
       const { name, title, description, arguments: named } = indexed
       this.digests.push(hash('sha256', meaningOf(indexed), 'base64url'))
       insert.run(number, splitWords(name), title, description, named)
-      this.#bytes += TOOL_BYTES + text.length + 2 * (name.length + title.length + description.length + named.length)
+      this.bytes += TOOL_BYTES + text.length + 2 * (name.length + title.length + description.length + named.length)
     }
   }
 

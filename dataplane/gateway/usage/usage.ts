@@ -34,14 +34,15 @@ const DIGEST_LENGTH = 16
 export class Usage {
   readonly #options: UsageOptions
   readonly #days = new Map<string, Rows>()
-  #people: NonNullable<UsageConfig['people']> = usageDefaults.people
+  people: NonNullable<UsageConfig['people']> = usageDefaults.people
   #keptDays: number = usageDefaults.days
   #redis: RedisRows | undefined
   #bytes = 0
   #since: string
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
-  #problem: string | undefined
+  /** The reason why counts are not written; undefined if they are. */
+  problem: string | undefined
 
   constructor(options: UsageOptions) {
     this.#options = options
@@ -54,7 +55,7 @@ export class Usage {
 
   apply(config: UsageConfig): void {
     const { people, days } = { ...usageDefaults, ...config }
-    this.#people = people
+    this.people = people
     this.#keptDays = days
     this.#forgetOld()
   }
@@ -62,12 +63,8 @@ export class Usage {
   /** Sets the store that replicas share; undefined: counts stay in memory. */
   follow(redis: RedisRows | undefined): void {
     this.#redis = redis
-    this.#problem = undefined
+    this.problem = undefined
     if (redis !== undefined && this.#days.size > 0) this.#writeSoon()
-  }
-
-  get people(): NonNullable<UsageConfig['people']> {
-    return this.#people
   }
 
   get store(): 'memory' | 'redis' {
@@ -78,11 +75,6 @@ export class Usage {
   get since(): string {
     const first = this.#firstDay()
     return this.#redis !== undefined || this.#since < first ? first : this.#since
-  }
-
-  /** The reason why counts are not written; undefined if they are. */
-  get problem(): string | undefined {
-    return this.#problem
   }
 
   #firstDay(): string {
@@ -108,8 +100,8 @@ export class Usage {
   }
 
   #identifyPerson(caller: Caller): string {
-    if (this.#people === 'disabled' || caller.kind === 'anonymous') return ''
-    if (this.#people === 'name') return caller.subject
+    if (this.people === 'disabled' || caller.kind === 'anonymous') return ''
+    if (this.people === 'name') return caller.subject
     const text = `${this.#options.workload}\0${caller.issuer}\0${caller.subject}`
     return hash('sha256', text, 'hex').slice(0, DIGEST_LENGTH)
   }
@@ -150,10 +142,10 @@ export class Usage {
         await redis.add(day, rows, this.#keptDays)
         if (rows.size === 0) this.#days.delete(day)
       }
-      this.#problem = undefined
+      this.problem = undefined
     } catch (error) {
-      if (this.#problem === undefined) this.#options.log.warn({ err: error }, 'usage can’t be written to Redis')
-      this.#problem = 'Redis can’t be reached: later counts are not shown'
+      if (this.problem === undefined) this.#options.log.warn({ err: error }, 'usage can’t be written to Redis')
+      this.problem = 'Redis can’t be reached: later counts are not shown'
       this.#writeSoon()
     }
     this.#measure()

@@ -49,7 +49,8 @@ export class Embeddings {
   /** The failures since its last answer. */
   #inARow = 0
   #retryAt = 0
-  #problem: string | undefined
+  /** The problem that prevents the search by meaning; undefined if there is none. */
+  problem: string | undefined
   #isClosed = false
 
   constructor({ service, config, directory, stateDirectory, mostBytes, log }: EmbeddingsOptions) {
@@ -171,23 +172,18 @@ export class Embeddings {
   #answered(): void {
     if (this.#inARow > 0) this.#log.info('the embedding service answers again')
     this.#inARow = 0
-    this.#problem = undefined
+    this.problem = undefined
   }
 
   /** Records a failure. A refusal of texts is none: callers choose their queries, and backends their tools. */
   #failed(error: EmbeddingError): void {
     if (this.#isClosed) return
     this.#failures++
-    this.#problem = `the embedding service ${error.message}`
+    this.problem = `the embedding service ${error.message}`
     if (error.isOfTexts || performance.now() < this.#retryAt) return
     if (this.#inARow === 0)
       this.#log.warn({ err: error }, 'the embedding service can’t be used; tools are found by their words alone')
     this.#retryAt = performance.now() + backoffDelay(this.#inARow++, AWAY)
-  }
-
-  /** The problem that prevents the search by meaning; undefined if there is none. */
-  get problem(): string | undefined {
-    return this.#problem
   }
 
   get status() {

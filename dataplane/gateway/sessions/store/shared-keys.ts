@@ -16,20 +16,16 @@ const MOST_KNOWN = 3
 export class SharedKeys {
   #secrets: readonly string[] = [randomBytes(SECRET_BYTES).toString('base64url')]
   #agree: AgreeOnSecret | undefined
-  #hasAsked = false
+  /** Tells whether the others were asked for their secret: before that no other replica knows this one's key. */
+  hasAsked = false
 
   /** Agrees with other replicas from now on; undefined if there are none. */
   follow(agree: AgreeOnSecret | undefined): void {
     this.#agree = agree
     const markAsked = (): void => {
-      this.#hasAsked = true
+      this.hasAsked = true
     }
     this.renew().then(markAsked, markAsked)
-  }
-
-  /** Tells whether the others were asked for their secret: before that no other replica knows this one's key. */
-  get hasAsked(): boolean {
-    return this.#hasAsked
   }
 
   /** Adopts a secret that was replaced, and restores one that was lost. If agreement fails, nothing changes. */

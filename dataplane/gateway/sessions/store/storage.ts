@@ -116,19 +116,15 @@ export class StorageFollower {
   #candidate: SessionStorage | undefined
   #timer: NodeJS.Timeout | undefined
   #failures = 0
-  #problem: string | undefined
+  /**
+   * The reason why the configured storage is not used; undefined if it is used, or is being tried for the first time.
+   */
+  problem: string | undefined
 
   constructor(options: StorageFollowerOptions) {
     this.#options = options
     this.#inUse = options.key
     this.#wanted = options.key
-  }
-
-  /**
-   * The reason why the configured storage is not used; undefined if it is used, or is being tried for the first time.
-   */
-  get problem(): string | undefined {
-    return this.#problem
   }
 
   /** Follows a configuration whose storage has this key. */
@@ -137,7 +133,7 @@ export class StorageFollower {
     this.close()
     this.#wanted = key
     this.#failures = 0
-    this.#problem = undefined
+    this.problem = undefined
     if (key === this.#inUse) return
     const candidate = open()
     this.#candidate = candidate
@@ -152,18 +148,18 @@ export class StorageFollower {
     await candidate.check()
     if (this.#candidate !== candidate) return
     await this.#options.use(candidate)
-    if (this.#problem !== undefined) this.#options.log.info('sessions are kept in the new storage now')
+    if (this.problem !== undefined) this.#options.log.info('sessions are kept in the new storage now')
     this.#inUse = key
-    this.#problem = undefined
+    this.problem = undefined
     if (this.#candidate === candidate) this.#candidate = undefined
   }
 
   #failed(candidate: SessionStorage, key: string, error: Error): void {
     if (this.#candidate !== candidate) return
     const { log } = this.#options
-    if (this.#problem === undefined)
+    if (this.problem === undefined)
       log.warn({ err: error }, 'the new storage of sessions does not work; the previous one stays in use')
-    this.#problem = 'The configured storage of sessions does not work yet; the previous one stays in use.'
+    this.problem = 'The configured storage of sessions does not work yet; the previous one stays in use.'
     this.#timer = setTimeout(() => this.#try(candidate, key), backoffDelay(this.#failures++, RETRY))
     this.#timer.unref()
   }

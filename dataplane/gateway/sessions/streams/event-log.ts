@@ -42,7 +42,7 @@ export class EventLog implements EventSink {
   #sink: EventSink | undefined
   /** The parts so far of an event that arrives in parts, while they are small enough to be stored. */
   #parts: Buffer[] | undefined
-  #inEvent = false
+  inEvent = false
   #size = 0
   #partBytes = 0
   #onDrained: (() => void) | undefined
@@ -57,10 +57,6 @@ export class EventLog implements EventSink {
   /** True if a client has received an event id with which it can resume. */
   get isKnown(): boolean {
     return this.#seq > 0
-  }
-
-  get inEvent(): boolean {
-    return this.#inEvent
   }
 
   #formatId(seq: number): string {
@@ -95,8 +91,8 @@ export class EventLog implements EventSink {
 
   part(data: Buffer): boolean {
     if (this.overAt !== undefined) return true
-    if (!this.#inEvent) {
-      this.#inEvent = true
+    if (!this.inEvent) {
+      this.inEvent = true
       this.#parts = []
       this.#size = 0
       this.#seq++
@@ -133,7 +129,7 @@ export class EventLog implements EventSink {
   }
 
   heartbeat(): void {
-    if (!this.#inEvent) this.#sink?.heartbeat()
+    if (!this.inEvent) this.#sink?.heartbeat()
   }
 
   end(): void {
@@ -155,7 +151,7 @@ export class EventLog implements EventSink {
 
   #over(): void {
     this.overAt = performance.now()
-    this.#inEvent = false
+    this.inEvent = false
     this.#dropParts()
     this.options.onOver(this)
   }
@@ -177,7 +173,7 @@ export class EventLog implements EventSink {
       sink.end()
       return true
     }
-    if (this.#inEvent && after < this.#seq) {
+    if (this.inEvent && after < this.#seq) {
       if (this.#parts === undefined) return false
       for (const part of this.#parts) sink.part(part, this.#formatId(this.#seq))
     }

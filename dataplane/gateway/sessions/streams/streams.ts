@@ -96,12 +96,8 @@ export class EventLogs {
   readonly #sessions = new Map<string, Kept>()
   readonly #events = new Set<KeptEvent>()
   readonly #over = new Set<EventLog>()
-  #bytes = 0
+  bytes = 0
   #count = 0
-
-  get bytes(): number {
-    return this.#bytes
-  }
 
   open(options: Pick<EventLogOptions, 'session' | 'replica' | 'request' | 'isPrimed'>): EventLog {
     const { session } = options
@@ -142,17 +138,17 @@ export class EventLogs {
     kept.events.add(event)
     kept.bytes += size
     this.#events.add(event)
-    this.#bytes += size
+    this.bytes += size
     while (kept.events.size > MOST_EVENTS || (kept.bytes > MOST_BYTES && kept.events.size > 0))
       this.#forgetFirst(kept.events)
-    while (this.#bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
+    while (this.bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
   }
 
   /** Counts bytes of an incomplete event. If there is no memory for them, counts nothing and returns false. */
   #holdPart(kept: Kept, bytes: number): boolean {
-    if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.#bytes + bytes > MOST_BYTES_OF_ALL)) return false
+    if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.bytes + bytes > MOST_BYTES_OF_ALL)) return false
     kept.bytes += bytes
-    this.#bytes += bytes
+    this.bytes += bytes
     return true
   }
 
@@ -169,7 +165,7 @@ export class EventLogs {
     kept.events.delete(event)
     const size = event.data.length + OVERHEAD
     kept.bytes -= size
-    this.#bytes -= size
+    this.bytes -= size
   }
 
   forget(log: EventLog): void {
