@@ -47,8 +47,9 @@ export class Authorizer {
   readonly #policies: Policies
   /** The provider whose claims replace those of the caller's token. */
   readonly #provider: string | undefined
-  /** Principals by caller: a caller stays one object while its token is known. */
-  readonly #principals = new WeakMap<Caller, Principal>()
+
+  /** Returns the principal of a caller, who stays one object while its token is known. */
+  readonly principalOf = memoize((caller: Caller) => this.#newPrincipal(caller))
 
   /** @param decisions the counters of the previous instance, which continue */
   constructor(policies: Policies, provider?: string, decisions = new Decisions()) {
@@ -56,12 +57,6 @@ export class Authorizer {
     this.#policies = policies
     this.#provider = provider
     this.lists = new VisibleLists(policies)
-  }
-
-  principalOf(caller: Caller): Principal {
-    let principal = this.#principals.get(caller)
-    if (principal === undefined) this.#principals.set(caller, (principal = this.#newPrincipal(caller)))
-    return principal
   }
 
   #newPrincipal(caller: Caller): Principal {

@@ -4,6 +4,7 @@ import { compileGlob } from '../../config/glob.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { hasScopes, statedScopes } from '../../identity/scopes.ts'
 import type { Explanation } from '../../policy/index.ts'
+import { memoize } from '../aggregation/memoized.ts'
 
 /** The most cached scopes of tool names, and of callers. */
 const MOST_KEPT = 10_000
@@ -22,8 +23,6 @@ export class ScopeRules {
   readonly #implied: readonly { readonly scope: string; readonly implies: readonly string[] }[]
   readonly #audience: string
   readonly #needed = new LRUCache<string, readonly string[]>({ max: MOST_KEPT })
-  /** A caller stays one object while its token is known. */
-  readonly #held = new WeakMap<Caller, ReadonlySet<string>>()
 
   constructor({ oidc, scopeRules = [], scopeImplies = [] }: GatewayConfig['incomingAuth'], audience: string) {
     this.#rules = scopeRules.map(({ tools, scopes }) => {
@@ -63,13 +62,13 @@ export class ScopeRules {
     return { needed, held: [...held].filter((scope) => scope !== ''), missing }
   }
 
-  /** Returns the scopes in a token, and those that they include. A token without a scope claim has none. */
-  #heldBy(caller: Caller): ReadonlySet<string> {
-    if (caller.kind === 'anonymous') return NOTHING
-    let held = this.#held.get(caller)
-    if (held === undefined) this.#held.set(caller, (held = this.#withImplied(statedScopes(caller.claims) ?? NOTHING)))
-    return held
-  }
+  /**
+   * Returns the scopes in a token, and those that they include. A token without a scope claim has none. A caller stays
+   * one object while its token is known.
+   */
+  readonly #heldBy = memoize((caller: Caller) =>
+    caller.kind === 'anonymous' ? NOTHING : this.#withImplied(statedScopes(caller.claims) ?? NOTHING),
+  )
 
   #withImplied(stated: ReadonlySet<string>): ReadonlySet<string> {
     const all = new Set(stated)

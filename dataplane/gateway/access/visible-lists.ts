@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Policies, Principal } from '../../policy/index.ts'
 import { countKeptBytes } from '../../server/body.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
 import { withoutPage } from '../mcp/apps.ts'
@@ -40,9 +41,9 @@ export class VisibleLists {
   readonly #made = new LRUCache<string, Buffer | typeof EVERYTHING>({ maxSize: MOST_BYTES })
   readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
   /**
-   * The numbers of the current lists. They serve as cache keys, so that the cache does not keep the buffers in memory.
+   * Returns the numbers of the current lists. They serve as cache keys, so that the cache does not keep the buffers in memory.
    */
-  readonly #numbers = new WeakMap<Buffer, number>()
+  readonly #findNumber = memoize((_base: Buffer) => ++this.#last)
   /** The item counts of lists that were returned. */
   readonly #counts = new WeakMap<Buffer, ListCounts>()
   #last = 0
@@ -123,12 +124,6 @@ export class VisibleLists {
         allowed.push(item)
     }
     return allowed
-  }
-
-  #findNumber(base: Buffer): number {
-    let number = this.#numbers.get(base)
-    if (number === undefined) this.#numbers.set(base, (number = ++this.#last))
-    return number
   }
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type NeedsOfTools, needsOfTools } from '../access/call-needs.ts'
 import { type Catalog, countShownTools } from '../aggregation/catalog.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { Elements, memberText } from '../mcp/json.ts'
@@ -108,16 +109,8 @@ const MOST_READ = 2 ** 21
 /** The longest JSON text of a description that is read. */
 const MOST_DESCRIPTION_READ = 2 ** 16
 
-const made = new WeakMap<Catalog, ToolSummaries>()
-
 /** Returns short descriptions of a catalog's tools, computed once. */
-export function toolSummaries(catalog: Catalog): ToolSummaries {
-  let summaries = made.get(catalog)
-  if (summaries === undefined) made.set(catalog, (summaries = summarize(catalog)))
-  return summaries
-}
-
-function summarize(catalog: Catalog): ToolSummaries {
+export const toolSummaries = memoize((catalog: Catalog): ToolSummaries => {
   const { routes, legacyList } = catalog
   const countOf = countShownTools(catalog)
   // The text may end within a tool. That tool is left out.
@@ -129,7 +122,7 @@ function summarize(catalog: Catalog): ToolSummaries {
     tools.push({ name: readStringMember(tool, 'name', LONGEST_NAME), description: readDescription(tool) })
   }
   return { tools, total: routes.size, countOf }
-}
+})
 
 const readDescription = (tool: string) =>
   readStringMember(tool, 'description', LONGEST_DESCRIPTION) || readStringMember(tool, 'title', LONGEST_DESCRIPTION)

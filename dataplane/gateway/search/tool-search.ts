@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../config/gateway.ts'
 import type { ToolSearchStatus } from '../../config/status.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import { Embeddings } from './embedding/embeddings.ts'
 import { fuse, type Hit, relative } from './hits.ts'
 import type { ToolIndex } from './tool-index.ts'
@@ -31,7 +32,6 @@ export class ToolSearch {
   readonly #indexes: LRUCache<string, ToolIndex>
   readonly #mostBytes: number
   readonly #building = new Map<string, Promise<ToolIndex>>()
-  readonly #digests = new WeakMap<Buffer, string>()
   /** Settles after the last build: indexes are built one after another. */
   #last: Promise<unknown> = Promise.resolve()
   readonly #options: ToolSearchOptions
@@ -94,7 +94,7 @@ export class ToolSearch {
   }
 
   async #openIndex(list: Buffer): Promise<ToolIndex> {
-    const digest = this.#findDigest(list)
+    const digest = computeDigest(list)
     for (;;) {
       const index = this.#indexes.get(digest) ?? (await (this.#building.get(digest) ?? this.#build(digest, list)))
       // Another index may have evicted it meanwhile.
@@ -117,12 +117,6 @@ export class ToolSearch {
     })
     this.#building.set(digest, building)
     return building
-  }
-
-  #findDigest(list: Buffer): string {
-    let digest = this.#digests.get(list)
-    if (digest === undefined) this.#digests.set(list, (digest = hash('sha256', list, 'base64url')))
-    return digest
   }
 
   get status(): ToolSearchStatus {
@@ -153,6 +147,8 @@ export class ToolSearch {
     this.#indexes.clear()
   }
 }
+
+const computeDigest = memoize((list: Buffer) => hash('sha256', list, 'base64url'))
 
 const listNumbers = (hits: readonly Hit[], most: number): readonly number[] =>
   hits.slice(0, most).map(({ tool }) => tool)

@@ -1,7 +1,8 @@
 import { timingSafeEqual } from 'node:crypto'
-import type { Caller } from '../../identity/caller.ts'
+import type { Authenticated, Caller } from '../../identity/caller.ts'
 import { Budget, Reservation, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
+import { memoize } from '../aggregation/memoized.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { TakeAnswer } from '../backends/session/late-answers.ts'
@@ -336,7 +337,7 @@ export class Session {
 
 const ANONYMOUS = 'anonymous'
 /** A caller stays one object while its token is known, and maps find the same string faster than an equal new one. */
-const bindings = new WeakMap<Caller, string>()
+const findBinding = memoize(({ issuer, subject }: Authenticated) => `${issuer}\0${subject}`)
 
 /**
  * Returns the text that identifies a session's owner: issuer, subject and, if needed, the login, separated by NUL;
@@ -344,10 +345,7 @@ const bindings = new WeakMap<Caller, string>()
  */
 export function bindingOf(caller: Caller, login?: string): string {
   if (caller.kind === 'anonymous') return ANONYMOUS
-  if (login !== undefined) return `${caller.issuer}\0${caller.subject}\0${login}`
-  let binding = bindings.get(caller)
-  if (binding === undefined) bindings.set(caller, (binding = `${caller.issuer}\0${caller.subject}`))
-  return binding
+  return login === undefined ? findBinding(caller) : `${caller.issuer}\0${caller.subject}\0${login}`
 }
 
 /** Compares two bindings in constant time. */
