@@ -3,8 +3,8 @@ import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflo
 import { findViolation } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
-import { Members, parseExact, skipSpace } from '../mcp/json.ts'
-import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
+import { Members, skipSpace } from '../mcp/json.ts'
+import { evaluateValues, parseOrUndefined, type Scope, textFrom } from './evaluate.ts'
 import { type Ending, type Finished, type Host, StepFailure, type UserAnswer, type Waiting } from './host.ts'
 
 export interface Attempt {
@@ -103,7 +103,9 @@ function finish(step: ElicitationStep, { action, content }: UserAnswer): Finishe
 
 /** Returns what templates see of a tool's result (JSON text). Throws a StepFailure for a failure or no result. */
 function readFinished(text: string): Finished {
-  const result = parseResult(text)
+  const result = parseOrUndefined(text)
+  if (result === undefined)
+    throw new StepFailure('the tool gave a result that can’t be read: it is nested too deep, or no JSON')
   if (!isObject(result)) throw new StepFailure('the tool gave no result')
   const said = readText(result['content'])
   if (result['isError'] === true) throw new StepFailure(said.slice(0, LONGEST_REASON) || 'the tool has failed')
@@ -112,14 +114,6 @@ function readFinished(text: string): Finished {
   return {
     status: 'completed',
     output: Object.hasOwn(output, 'text') ? output : { ...output, text: said },
-  }
-}
-
-function parseResult(text: string): unknown {
-  try {
-    return parseExact(text)
-  } catch {
-    throw new StepFailure('the tool gave a result that can’t be read: it is nested too deep, or no JSON')
   }
 }
 

@@ -16,10 +16,7 @@ export interface Scope {
  * nowhere. Throws a StepFailure.
  */
 export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
-  if (whole !== undefined) return evaluateExpression(whole, scope)
-  const text = new GrowingText()
-  show(parts, scope, text)
-  return text.whole
+  return whole === undefined ? show(parts, scope, '') : evaluateExpression(whole, scope)
 }
 
 export function textFrom(template: Template, scope: Scope): string {
@@ -40,26 +37,18 @@ export function evaluateValues(values: Values, scope: Scope): unknown {
   }
 }
 
-/** A text that is built from parts, up to a bound. */
-class GrowingText {
-  whole = ''
-
-  add(text: string): void {
-    if (this.whole.length + text.length > workflowLimits.output)
-      throw new StepFailure('a template gives more than 10 MB')
-    this.whole += text
-  }
-}
-
-function show(parts: readonly Part[], scope: Scope, text: GrowingText): void {
+/** Appends the text of a template's parts to the text before them, up to a bound. */
+function show(parts: readonly Part[], scope: Scope, before: string): string {
+  let text = before
   for (const part of parts) {
-    if (typeof part === 'string') text.add(part)
-    else if (part.kind !== 'choice') text.add(toText(evaluateExpression(part, scope)))
+    if (typeof part === 'string') text = checkLength(text + part)
+    else if (part.kind !== 'choice') text = checkLength(text + toText(evaluateExpression(part, scope)))
     else {
       const branch = part.branches.find(({ condition }) => isTrue(evaluateExpression(condition, scope)))
-      show(branch?.parts ?? part.otherwise, scope, text)
+      text = show(branch?.parts ?? part.otherwise, scope, text)
     }
   }
+  return text
 }
 
 function evaluateExpression(expression: Expression, scope: Scope): unknown {
@@ -165,11 +154,9 @@ function at(value: unknown, key: unknown): unknown {
 
 function fromJson(value: unknown): unknown {
   if (typeof value !== 'string') return value
-  try {
-    return parseExact(value)
-  } catch {
-    throw new StepFailure('fromJson was given a text that is not valid JSON')
-  }
+  const parsed = parseOrUndefined(value)
+  if (parsed === undefined) throw new StepFailure('fromJson was given a text that is not valid JSON')
+  return parsed
 }
 
 const VERB = /%(.?)/gs
@@ -207,4 +194,13 @@ function isTrue(value: unknown): boolean {
 export function toText(value: unknown): string {
   if (typeof value === 'string') return value
   return value === undefined || value === null ? '' : JSON.stringify(value)
+}
+
+/** Parses JSON from outside; undefined if it is invalid or nested too deep. */
+export function parseOrUndefined(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined
+  }
 }

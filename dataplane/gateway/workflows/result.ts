@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Output, OutputProperty, Workflow } from '../../config/workflow/compiled.ts'
-import { memberText, parseExact, readDigits } from '../mcp/json.ts'
-import { evaluate, type Scope, toText } from './evaluate.ts'
+import { memberText, readDigits } from '../mcp/json.ts'
+import { evaluate, parseOrUndefined, type Scope, toText } from './evaluate.ts'
 import { type Finished, StepFailure } from './host.ts'
 
 /** Members of a result (JSON text) that a composite tool passes on unchanged, if they begin with this character. */
@@ -71,12 +71,4 @@ const isTyped: Readonly<Record<Exclude<OutputProperty['type'], 'string'>, (value
   boolean: (value) => typeof value === 'boolean',
   array: (value) => Array.isArray(value),
   object: (value) => isObject(value) && !isLarge(value),
-}
-
-function parseOrUndefined(text: string): unknown {
-  try {
-    return parseExact(text)
-  } catch {
-    return undefined
-  }
 }

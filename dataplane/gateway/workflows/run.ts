@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ForEachStep, SimpleStep, Step, Workflow } from '../../config/workflow/compiled.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
-import { parseExact, structureBytes } from '../mcp/json.ts'
+import { structureBytes } from '../mcp/json.ts'
 import { type Attempt, attempt } from './attempt.ts'
-import { evaluate, type Scope, textFrom } from './evaluate.ts'
+import { evaluate, parseOrUndefined, type Scope, textFrom } from './evaluate.ts'
 import { Ending, type Finished, type Host, type Progress, StepFailure, type Waiting } from './host.ts'
 
 /** The end of a run, or its stop until its client has answered. */
@@ -314,19 +314,11 @@ const withoutResult = ({ result: _, ...finished }: Finished): Finished => finish
 /** Returns the items of a forEach. Throws a StepFailure if there are none to iterate over, or too many. */
 function readItems(step: ForEachStep, scope: Scope): readonly unknown[] {
   const given = evaluate(step.collection, scope)
-  const items = typeof given === 'string' ? parseList(given) : given
+  const items = typeof given === 'string' ? parseOrUndefined(given) : given
   if (!Array.isArray(items)) throw new StepFailure('its collection is not a list', { isFinal: true })
   if (items.length > step.mostItems)
     throw new StepFailure(`its collection has ${items.length} items, and may have ${step.mostItems}`, { isFinal: true })
   return items
-}
-
-function parseList(text: string): unknown {
-  try {
-    return parseExact(text)
-  } catch {
-    return undefined
-  }
 }
 
 function buildOutput(items: readonly unknown[], done: ReadonlyMap<number, Finished>, skipsRest: boolean): Finished {
