@@ -4,7 +4,7 @@ import { Audit } from '../audit/audit.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
 import { type Finding, findingLine, type Loaded } from '../config/load.ts'
 import type { BackendStatus, CatalogGateStatus, ToolSearchStatus } from '../config/status.ts'
-import { configRefused, gauge, type MetricDescription, type Reading } from '../telemetry/metrics/family.ts'
+import { configRefused, counter, gauge, type MetricDescription, type Reading } from '../telemetry/metrics/family.ts'
 import type { Measure, Measured } from '../telemetry/metrics/metrics.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
@@ -92,12 +92,7 @@ const definitions = gauge(
   '{definition}',
   'Definitions of a backend, by whether they are approved.',
 )
-const policy: MetricDescription = {
-  name: 'portico.policy.decisions',
-  unit: '{decision}',
-  description: 'What policies have decided.',
-  type: 'counter',
-}
+const policy = counter('portico.policy.decisions', '{decision}', 'What policies have decided.')
 
 const catalogAge = gauge(
   'portico.catalog.age',
@@ -105,12 +100,7 @@ const catalogAge = gauge(
   'The time since a registry last confirmed what a catalog gate knows of it.',
 )
 
-const searches: MetricDescription = {
-  name: 'portico.tool_search.searches',
-  unit: '{search}',
-  description: 'Searches for tools, by how they were made.',
-  type: 'counter',
-}
+const searches = counter('portico.tool_search.searches', '{search}', 'Searches for tools, by how they were made.')
 
 const healthStates = [
   'healthy',

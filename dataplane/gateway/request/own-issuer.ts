@@ -39,12 +39,7 @@ export class OwnIssuer {
   readonly upstreamTokens: UpstreamTokens
   /** True if callers have logins, each with its own tokens. */
   hasLogins: boolean
-  readonly #log: Logger
-  readonly #audit: Auditing
-  readonly #memoryBytes: number | undefined
-  readonly #observe: Observe
-  readonly #hasOthers: boolean
-  readonly #create: CreateAuthServer
+  readonly #options: OwnIssuerOptions
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
   #issuer: string | undefined
@@ -55,15 +50,10 @@ export class OwnIssuer {
   readonly #closing = new AbortController()
   readonly #retiring = new Set<Promise<void>>()
 
-  constructor({ log, audit, observe, memoryBytes, upstreamTokens, create = createFromCode }: OwnIssuerOptions) {
-    this.#log = log
-    this.#audit = audit
-    this.#memoryBytes = memoryBytes
-    this.#observe = observe
-    this.#create = create
-    this.#hasOthers = upstreamTokens !== undefined
-    this.hasLogins = this.#hasOthers
-    this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
+  constructor(options: OwnIssuerOptions) {
+    this.#options = options
+    this.hasLogins = options.upstreamTokens !== undefined
+    this.upstreamTokens = options.upstreamTokens ?? this.#ownTokens()
   }
 
   /** Applies a configuration; `own` is the audience of the gateway's tokens. */
@@ -77,35 +67,36 @@ export class OwnIssuer {
     before?.giveUp()
     this.#key = key
     this.#issuer = authServer?.issuer
-    this.hasLogins = this.#hasOthers || authServer !== undefined
+    const { log, audit, observe, memoryBytes, upstreamTokens } = this.#options
+    this.hasLogins = upstreamTokens !== undefined || authServer !== undefined
     if (authServer === undefined) {
       this.#loading = undefined
       this.#latest = Promise.resolve(undefined)
       this.#server = undefined
     } else {
-      const shared = { audit: this.#audit, observe: this.#observe, log: this.#log, memoryBytes: this.#memoryBytes }
-      const options = { config: authServer, directory, workload, own, ...shared }
+      const options = { config: authServer, directory, workload, own, audit, observe, log, memoryBytes }
       this.#load({ ...options, addressOf: (request) => this.#addressOf(request) })
     }
     if (before === undefined) return
     const retiring = this.#retire(before, this.#loading)
-      .catch((error: unknown) => this.#log.warn({ err: error }, 'an authorization server could not be closed'))
+      .catch((error: unknown) => log.warn({ err: error }, 'an authorization server could not be closed'))
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
   }
 
   #load(options: AuthServerOptions): void {
+    const { log, create = createFromCode } = this.#options
     const before = this.#latest
     let problem: string | undefined
     const loading = new Loading(
       async () => {
-        const server = await this.#create(options, await before)
-        if (problem !== undefined) this.#log.info('the authorization server is loaded')
+        const server = await create(options, await before)
+        if (problem !== undefined) log.info('the authorization server is loaded')
         return server
       },
       (error) => {
         const { message } = error as Error
-        if (message !== problem) this.#log.error({ err: error }, 'the authorization server can’t be loaded')
+        if (message !== problem) log.error({ err: error }, 'the authorization server can’t be loaded')
         problem = message
       },
     )
