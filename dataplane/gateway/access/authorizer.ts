@@ -35,11 +35,6 @@ const foldedNames = memoize((read: ReadArguments) => new Set([...read.names].map
 /** The actions that policies decide, by name. */
 type PolicyAction = 'call_tool' | 'get_prompt' | 'read_resource'
 
-interface Decided {
-  allowed: number
-  denied: number
-}
-
 /** Decides by the current policies what a caller may do. Every path that leads to a backend uses it. */
 export class Authorizer {
   readonly lists: VisibleLists
@@ -158,16 +153,14 @@ function readPolicyArguments(message: Message, read: ReadArguments): Readonly<Re
 
 /** The numbers of requests that policies have allowed and denied. */
 export class Decisions {
-  readonly counts: Readonly<Record<PolicyAction, Decided>> = {
+  readonly counts: Readonly<Record<PolicyAction, { allowed: number; denied: number }>> = {
     call_tool: { allowed: 0, denied: 0 },
     get_prompt: { allowed: 0, denied: 0 },
     read_resource: { allowed: 0, denied: 0 },
   }
 
   count(action: PolicyAction, isAllowed: boolean): boolean {
-    const decided = this.counts[action]
-    if (isAllowed) decided.allowed++
-    else decided.denied++
+    this.counts[action][isAllowed ? 'allowed' : 'denied']++
     return isAllowed
   }
 }

@@ -11,11 +11,7 @@ const MOST_KEPT = 10_000
 const NOTHING: ReadonlySet<string> = new Set()
 
 /** The scopes for one call: the needed ones, and those that the caller's token has and lacks. */
-export interface ScopesOfCall {
-  readonly needed: readonly string[]
-  readonly held: readonly string[]
-  readonly missing: readonly string[]
-}
+type ScopesOfCall = NonNullable<Explanation['scopes']>
 
 /** The scopes that calls of single tools need (`incomingAuth.scopeRules`), and the scopes that include others. */
 export class ScopeRules {

@@ -1,17 +1,10 @@
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
+import type { BackendStatus } from '../../config/status.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { PINNED_KINDS, type PinnedKind, toPinKind } from '../backends/lists/list-kind.ts'
 import type { CheckedList, Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
-
-export interface DefinitionCounts {
-  readonly approved: number
-  readonly withheld: number
-  readonly reported: number
-  /** The number of names that have pins and are not listed. */
-  readonly missing: number
-}
 
 /** The most reported definitions of callers' own backends that are remembered. */
 const MOST_TOLD = 10_000
@@ -118,7 +111,10 @@ const listPages = ({ definitions }: Backend, areApproved: boolean): readonly Fou
  * Counts the definitions of a backend by their names; null if it has no pins. `variants`: the callers' own instances of
  * the backend. A name that is approved in one instance and not in another counts as both.
  */
-export function definitionCounts(backend: Backend, variants: readonly Backend[]): DefinitionCounts | null {
+export function definitionCounts(
+  backend: Backend,
+  variants: readonly Backend[],
+): NonNullable<BackendStatus['definitions']> | null {
   const { pins, areEnforced } = backend.definitions
   if (pins === undefined) return null
   const all = [backend, ...variants]

@@ -14,6 +14,7 @@ import { type SharedLists, sameTexts } from '../backends/lists/list-memory.ts'
 import type { BackendTool } from '../backends/lists/list-page.ts'
 import { LOOK_PAUSE_MS } from '../backends/refresh/feeds.ts'
 import { listTools, refreshPromptsAndResources } from '../backends/refresh/read-lists.ts'
+import { settleWithin } from '../limits/settle-within.ts'
 import { buildCatalogs, type KeptCatalogs, missingBackends, type SharedCatalogs, type View } from './view.ts'
 
 /** The shared parts on which all views of callers are built. */
@@ -281,9 +282,7 @@ class CallerFeed {
   first(): Promise<void> {
     if (this.isTried) return Promise.resolve()
     this.keepFresh(performance.now())
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = globalThis.setTimeout(resolve, FIRST_MS)
-    return Promise.race([this.#running, promise]).finally(() => clearTimeout(timer))
+    return settleWithin(this.#running, FIRST_MS)
   }
 
   #start(): void {

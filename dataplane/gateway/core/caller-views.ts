@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { GatewayConfig } from '../../config/gateway.ts'
 import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
 import type { Authenticated, Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
@@ -8,11 +7,14 @@ import { loginOf } from '../../upstream-tokens/index.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { PersonalBackend } from '../backends/backends.ts'
 import { SharedLists } from '../backends/lists/list-memory.ts'
+import { cacheBytes } from '../limits/memory-limits.ts'
+import type { Exchange } from '../request/exchange.ts'
+import type { OwnIssuer } from '../request/own-issuer.ts'
+import type { Setup } from '../request/setup.ts'
 import { bindingOf } from '../sessions/session.ts'
 import { CallerView, type CatalogsBySet, type ViewContext } from './caller-view.ts'
 import { SharedCatalogs, type View } from './view.ts'
 
-const MIB = 1024 * 1024
 const ANONYMOUS = bindingOf({ kind: 'anonymous' })
 const MOST_VIEWS = 4096
 /** The number of absent callers that are forgotten at once to make room. */
@@ -23,11 +25,8 @@ const IDLE_MS = 5 * 60_000
 const ORDER_MS = 1_000
 
 /** A request whose caller is identified. */
-interface Admitted {
-  readonly caller: Caller
+interface Admitted extends Pick<Exchange, 'caller' | 'binding'> {
   readonly req: { readonly headers: IncomingHttpHeaders }
-  /** The name under which the caller's state is stored (`bindingOf`). */
-  readonly binding: string
 }
 
 interface Binding {
@@ -39,7 +38,7 @@ interface Binding {
 }
 
 interface CallerViewsOptions {
-  readonly host: { readonly setup: InForce }
+  readonly host: { readonly setup: Pick<Setup, 'config'> & { readonly ownIssuer: Pick<OwnIssuer, 'hasLogins'> } }
   /** `personal`: the backends that use each caller's credential. */
   readonly backends: { readonly personal: readonly PersonalBackend[] }
   /** The view of the backends that use no caller's credential. Its version changes with its lists. */
@@ -52,12 +51,6 @@ interface CallerViewsOptions {
   /** Reports that a caller's own backend has returned its lists. */
   onListed(backend: Backend): void
   readonly memoryBytes?: number | undefined
-}
-
-interface InForce {
-  readonly config: GatewayConfig
-  /** True if each login of a caller has its own tokens of upstream providers, so that logins must be separated. */
-  readonly ownIssuer: { readonly hasLogins: boolean }
 }
 
 /** The views of all callers, if some backend uses credentials of its callers. */
@@ -76,8 +69,8 @@ export class CallerViews {
 
   constructor(options: CallerViewsOptions) {
     this.#options = options
-    const { host, backends, shared, memoryBytes = 512 * MIB } = options
-    const mostBytes = Math.max(memoryBytes / 16, 16 * MIB)
+    const { host, backends, shared, memoryBytes } = options
+    const mostBytes = cacheBytes(memoryBytes)
     this.#mostClaims = mostBytes
     const fixed = {
       cache: new CredentialCache(),

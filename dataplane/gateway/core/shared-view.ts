@@ -12,6 +12,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
 import type { CatalogGate } from '../gate/catalog-gate.ts'
 import type { GateDecision, MemberSet } from '../gate/decision.ts'
+import { cacheBytes } from '../limits/memory-limits.ts'
 import type { Setup } from '../request/setup.ts'
 import { CallerView } from './caller-view.ts'
 import type { Shown } from './list-changes.ts'
@@ -101,13 +102,12 @@ function logWarnings({ warnings, compositeProblems }: Catalog, log: Logger): voi
   if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
 }
 
-const MIB = 1024 * 1024
 /** The most sets of backends whose catalogs are cached. */
 const MOST_SETS = 256
 /** The most callers whose claims are kept between their requests. */
 const MOST_CALLERS = 16_384
 /** The most bytes of these claims, and the fixed bytes of a caller. */
-const MOST_CALLER_BYTES = 16 * MIB
+const MOST_CALLER_BYTES = 16 * 1024 * 1024
 const CALLER_BYTES = 512
 /** The number of uses after which a cached entry is marked as recently used again. */
 const USES = 16
@@ -157,10 +157,9 @@ export class GatedViews {
 
   constructor(options: GatedViewsOptions) {
     this.#options = options
-    const { memoryBytes = 512 * MIB } = options
     this.#kept = new LRUCache({
       max: MOST_SETS,
-      maxSize: Math.max(memoryBytes / 16, 16 * MIB),
+      maxSize: cacheBytes(options.memoryBytes),
       dispose: ({ current }) => {
         current.catalogs = undefined
       },
@@ -280,18 +279,13 @@ const ANONYMOUS: Caller = { kind: 'anonymous' }
 const claimsLength = (caller: Caller): number =>
   caller.kind === 'anonymous' ? 0 : JSON.stringify(caller.claims).length
 
-interface Whole {
-  readonly backends: readonly Backend[]
-  readonly catalog: Catalog
-}
-
 /**
  * Returns the function that tells whether a composite tool has a step at a backend outside of the set. The names of its
  * steps are resolved among all backends, because a tool in the set may have the same name and not be meant.
  */
 function createWithheldCheck(
   config: GatewayConfig,
-  whole: Whole,
+  whole: Pick<View, 'backends' | 'catalog'>,
   { names }: MemberSet,
 ): (workflow: Workflow) => boolean {
   if (config.compositeTools === undefined) return () => false

@@ -8,6 +8,8 @@ import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
+import { snapshotBytes } from '../limits/memory-limits.ts'
+import { settleWithin } from '../limits/settle-within.ts'
 import { runSlice, type Steps } from '../limits/slices.ts'
 import { decideMembers, GateDecision, type Matched, type MemberSet, type Snapshot } from './decision.ts'
 import { findMatches, type GateMember, type Match, type MatchBy } from './match.ts'
@@ -23,7 +25,6 @@ interface CatalogGateOptions {
   onChange(before: GateDecision, after: GateDecision): void
 }
 
-const USUAL_MEMORY = 512 * 1024 * 1024
 /** The longest time that the start waits for the first answers of registries. */
 const FIRST_MS = 5_000
 const NO_CLAIMS: TokenClaims = Object.freeze({})
@@ -66,7 +67,7 @@ export class CatalogGate {
   }
 
   #newPolls({ namespace, name: gateway }: GatewayConfig, gate: CatalogGateConfig, directory: string): RegistryPoll[] {
-    const { stateDirectory, log, memoryBytes = USUAL_MEMORY } = this.#options
+    const { stateDirectory, log, memoryBytes } = this.#options
     const folder = join(stateDirectory, 'catalog', encodeURIComponent(`${namespace}.${gateway}`))
     return (gate.registries ?? []).map(
       (config) =>
@@ -76,7 +77,7 @@ export class CatalogGate {
           file: new SnapshotFile(folder, config.name, JSON.stringify([config.url, config.registry])),
           maxStaleMs: parseDuration(gate.maxStale ?? gateDefaults.maxStale),
           closesAtOnce: gate.onUnavailable === 'close',
-          mostBytes: memoryBytes / 8,
+          mostBytes: snapshotBytes(memoryBytes),
           log,
           onChange: () => this.#decide(),
         }),
@@ -133,11 +134,8 @@ export class CatalogGate {
 
   /** Resolves when every registry has been asked once or has taken too long. */
   async firstAnswers(): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    const timer = setTimeout(over.resolve, FIRST_MS)
     const tried = Promise.all(this.#polls.map(({ tried }) => tried.promise)).then(() => this.#looked)
-    await Promise.race([tried, over.promise])
-    clearTimeout(timer)
+    await settleWithin(tried, FIRST_MS)
   }
 
   get status(): CatalogGateStatus {

@@ -83,13 +83,11 @@ const isOpenTo = ({ rules, claims: required }: Way, claims: TokenClaims): boolea
 /** Tells whether a caller with these claims may use the backend. */
 const mayUse = ({ ways }: MemberState, claims: TokenClaims): boolean => ways.some((way) => isOpenTo(way, claims))
 
-interface CatalogExplanation {
-  readonly allowed: boolean
-  readonly reason: string
-}
-
 /** Explains the catalog's decision on a backend for a caller with these claims. */
-function explainMember({ reason, detail, ways }: MemberState, claims: TokenClaims): CatalogExplanation {
+function explainMember(
+  { reason, detail, ways }: MemberState,
+  claims: TokenClaims,
+): NonNullable<Explanation['catalog']> {
   if (reason !== undefined) return { allowed: false, reason: detail === undefined ? reason : `${reason}: ${detail}` }
   const open = ways.find((way) => isOpenTo(way, claims))
   if (open !== undefined) return { allowed: true, reason: `entry ${open.entry} of registry ${open.registry}` }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { CatalogRegistryConfig } from '../../config/gateway.ts'
 import { secretFile } from '../../config/secret-file.ts'
+import type { CatalogGateStatus } from '../../config/status.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { backoffDelay } from '../../retry/backoff.ts'
 import { runInSlices } from '../limits/slices.ts'
@@ -23,9 +24,6 @@ interface RegistryPollOptions {
   /** Called when the usable rows or the state of the registry have changed. */
   onChange(): void
 }
-
-/** `waiting` before the first answer; then `current` or `unavailable`; `stale` if the last answer is too old. */
-export type RegistryState = 'waiting' | 'current' | 'unavailable' | 'stale'
 
 /** The largest page in bytes, with its envelope. */
 const PAGE_BYTES = 8 * 1024 * 1024 + 256 * 1024
@@ -111,7 +109,8 @@ export class RegistryPoll {
     return this.#isStale ? undefined : this.#snapshot
   }
 
-  get state(): RegistryState {
+  /** `waiting` before the first answer; then `current` or `unavailable`; `stale` if the last answer is too old. */
+  get state(): CatalogGateStatus['registries'][number]['state'] {
     if (!this.isTried) return 'waiting'
     if (this.#snapshot !== undefined && this.#isStale) return 'stale'
     const isAway = this.#failingSince !== undefined && performance.now() - this.#failingSince >= NOTICED_MS

@@ -7,12 +7,6 @@ import { Elements } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
 import { type GatePage, type KnownClaims, parseGatePage } from './rows.ts'
 
-/** A snapshot, and the time of its last confirmation, in milliseconds since 1970. */
-export interface KeptSnapshot {
-  readonly snapshot: Snapshot
-  readonly confirmedAt: number
-}
-
 const FORMAT = 1
 
 /**
@@ -39,8 +33,11 @@ export class SnapshotFile {
     this.#source = source
   }
 
-  /** Reads the snapshot; undefined if it is missing or damaged. */
-  async read(known: KnownClaims): Promise<KeptSnapshot | undefined> {
+  /**
+   * Reads the snapshot, with the time of its last confirmation in milliseconds since 1970; undefined if it is missing or
+   * damaged.
+   */
+  async read(known: KnownClaims): Promise<{ snapshot: Snapshot; confirmedAt: number } | undefined> {
     try {
       const head: unknown = JSON.parse(await readFile(this.#head, 'utf8'))
       if (!isObject(head)) return undefined

@@ -30,6 +30,12 @@ export const rateLimitBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(m
 /** Returns the limit of tool call counters in memory, in bytes. */
 export const usageBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 32, 2 * MIB)
 
+/** Returns the limit of a cache of what callers see, such as catalogs or indexes of tools, in bytes. */
+export const cacheBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 16, 16 * MIB)
+
+/** Returns the limit of one registry's answer to a catalog gate, in bytes. */
+export const snapshotBytes = (memoryBytes = USUAL_MEMORY): number => memoryBytes / 8
+
 /** The memory of a connection with the largest request head, rounded up. */
 const CONNECTION_BYTES = 128 * 1024
 

@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../config/gateway.ts'
 import type { ToolSearchStatus } from '../../config/status.ts'
 import { memoize } from '../aggregation/memoized.ts'
+import { cacheBytes } from '../limits/memory-limits.ts'
 import { Embeddings } from './embedding/embeddings.ts'
 import { fuse, type Hit, relative } from './hits.ts'
 import type { ToolIndex } from './tool-index.ts'
@@ -16,8 +17,6 @@ interface ToolSearchOptions {
   onFault(error: unknown, what: string): void
 }
 
-const MIB = 1024 * 1024
-const USUAL_MEMORY = 512 * MIB
 const DEFAULT_MOST = 8
 const DEFAULT_RATIO = '0.5'
 const DEFAULT_FURTHEST = '1.0'
@@ -45,7 +44,7 @@ export class ToolSearch {
 
   constructor(options: ToolSearchOptions) {
     this.#options = options
-    this.#mostBytes = Math.max((options.memoryBytes ?? USUAL_MEMORY) / 16, 16 * MIB)
+    this.#mostBytes = cacheBytes(options.memoryBytes)
     this.#indexes = new LRUCache({ maxSize: this.#mostBytes, dispose: (index) => index.close() })
   }
 

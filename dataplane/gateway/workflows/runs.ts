@@ -1,3 +1,4 @@
+import type { GatewayStatus } from '../../config/status.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 
 /** A run as the status shows it. */
@@ -7,14 +8,6 @@ interface Running {
   place: number
   /** The names of the steps in progress. */
   readonly running: readonly string[]
-}
-
-interface WorkflowState {
-  readonly name: string
-  readonly running: number
-  readonly steps: readonly string[]
-  readonly completed: number
-  readonly failed: number
 }
 
 /** The most characters of definitions that are kept for clients which have not answered yet. */
@@ -68,7 +61,7 @@ export class WorkflowRuns {
   }
 
   /** Returns the states of the workflows of these names; counts start with this process. */
-  statesOf(names: Iterable<string>): readonly WorkflowState[] {
+  statesOf(names: Iterable<string>): GatewayStatus['workflows'] {
     return [...names].map((name) => {
       const runs = this.#open.filter(({ workflow }) => workflow.name === name)
       const steps = [...new Set(runs.flatMap(({ running }) => running))].sort()

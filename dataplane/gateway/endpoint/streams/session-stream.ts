@@ -2,6 +2,7 @@ import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { REQUEST_ID } from '../../../server/request-id.ts'
 import { readUpdatedUri } from '../../backends/session/resource-watch.ts'
+import { settleWithin } from '../../limits/settle-within.ts'
 import { parseJson } from '../../mcp/json.ts'
 import { errorText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
@@ -107,14 +108,9 @@ export async function openSessionStream(
 /** Collects the events of a stream that has ended, at least at this replica. */
 class Collected implements EventSink {
   readonly events: (readonly [data: Buffer, id: string | undefined])[] = []
-  /** Resolves when all events were received or no more will come. */
-  readonly whole: Promise<void>
   readonly #over = Promise.withResolvers<void>()
-
-  constructor() {
-    const timer = setTimeout(this.#over.resolve, PATIENCE_MS)
-    this.whole = this.#over.promise.finally(() => clearTimeout(timer))
-  }
+  /** Resolves when all events were received or no more will come. */
+  readonly whole = settleWithin(this.#over.promise, PATIENCE_MS)
 
   event(data: Buffer, id?: string): boolean {
     this.events.push([data, id])

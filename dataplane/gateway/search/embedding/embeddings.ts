@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
+import { settleWithin } from '../../limits/settle-within.ts'
 import type { Hit } from '../hits.ts'
 import type { ToolIndex } from '../tool-index.ts'
 import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
@@ -194,17 +195,6 @@ export class Embeddings {
     this.#isClosed = true
     this.#vectors.close()
     return this.#service.close()
-  }
-}
-
-/** Settles with a promise, or after so many milliseconds. */
-async function settleWithin(promise: Promise<void>, milliseconds: number): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, milliseconds)
-  try {
-    await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 
