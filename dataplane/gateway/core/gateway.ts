@@ -274,7 +274,7 @@ export class Gateway {
     try {
       this.sessions.keepAlive()
       this.listeners.keepAlive()
-      this.streams.sweep()
+      this.streams.logs.sweep()
     } catch (error) {
       this.faulted(error, 'heartbeats could not be sent to clients')
     }
@@ -454,7 +454,7 @@ const createSessions = (gateway: Gateway, storage: SessionStorage): Sessions =>
     },
     onEnded(session, isExpired) {
       gateway.inFlight.forgetAll(session)
-      gateway.streams.forgetAll(session)
+      gateway.streams.logs.forgetAll(session)
       if (isExpired)
         gateway.audit.log?.write({ type: 'session_ended', outcome: 'success', session, target: { reason: 'expired' } })
     },

@@ -23,7 +23,7 @@ const PATIENCE_MS = 2_000
  */
 export function resumeAnswer(request: EndpointExchange, session: Session, after: EventId): void {
   const { streams } = request.gateway
-  const log = streams.find(session.record.id, after)
+  const log = streams.logs.find(session.record.id, after.stream)
   if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
     request.reply.empty(204)
     request.ended(OK)
@@ -83,7 +83,7 @@ export async function openSessionStream(
 ): Promise<void> {
   const { streams, sessions } = request.gateway
   const before = session.stream
-  const log = after === undefined ? undefined : streams.find(session.record.id, after)
+  const log = after === undefined ? undefined : streams.logs.find(session.record.id, after.stream)
   if (after !== undefined && before instanceof SessionStream && before.is(log)) {
     before.resumeOn(request, after.seq)
     return

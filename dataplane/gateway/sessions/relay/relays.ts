@@ -26,6 +26,7 @@ const SILENCE_MS = 5_000
 const MOST_SENT = 32 * 1024 * 1024
 
 interface Opened {
+  /** The name of the relay at both ends. */
   readonly relay: string
   readonly to: string
   /** Called once, when that replica has the whole answer or, with `isGone`, its client no longer waits. */
@@ -57,11 +58,11 @@ export class Relays {
   }
 
   /** Begins to send an answer to a replica that has requested it. Returns undefined for a repeated request. */
-  send(bus: SessionBus, { relay, to, onOver }: Opened): RelaySender | undefined {
+  send(bus: SessionBus, opened: Opened): RelaySender | undefined {
     // A finished relay is kept for a while, because a request that was sent twice may arrive twice.
-    if (this.#senders.has(relay)) return undefined
-    const sender = new RelaySender({ bus, relay, to, room: this.#room, onOver })
-    this.#senders.set(relay, sender)
+    if (this.#senders.has(opened.relay)) return undefined
+    const sender = new RelaySender({ bus, room: this.#room, ...opened })
+    this.#senders.set(opened.relay, sender)
     this.#watch()
     return sender
   }
@@ -116,15 +117,10 @@ export class Relays {
   }
 }
 
-interface RelaySenderOptions {
+interface RelaySenderOptions extends Opened {
   readonly bus: SessionBus
-  /** The name of the relay at both ends. */
-  readonly relay: string
-  readonly to: string
   /** The memory for data that the other replica has not acknowledged. */
   readonly room: Share
-  /** Called once, when the other replica has the whole answer or, with `isGone`, its client no longer waits. */
-  onOver(isGone: boolean): void
 }
 
 /** The size of a message to the other replica in bytes. A single larger part or event makes a larger message. */

@@ -1,6 +1,6 @@
-import { isObject } from '../../../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient } from '../../../storage/redis.ts'
 import { isLegacyRevision } from '../../mcp/eras.ts'
+import { parseObject } from '../../mcp/json.ts'
 import type { SessionBus } from './bus.ts'
 import { type SessionRecord, type SessionStore, withNote } from './store.ts'
 
@@ -191,17 +191,9 @@ function toRecord(id: string, fields: Record<string, string>, before?: SessionRe
   for (const [name, value] of Object.entries(fields)) length += name.length + value.length
   if (length > LARGEST) return undefined
   const isSame = before?.capabilities === capabilities && before.revision === revision
-  if (!isSame && !(isLegacyRevision(revision) && isObjectText(capabilities))) return undefined
+  if (!isSame && !(isLegacyRevision(revision) && parseObject(capabilities))) return undefined
   const notes = Object.entries(fields).flatMap(([name, value]) =>
     name.startsWith(NOTED) ? [[name.slice(NOTED.length), value] as const] : [],
   )
   return { id, binding, revision, capabilities, ...(notes.length === 0 ? {} : { notes: Object.fromEntries(notes) }) }
-}
-
-function isObjectText(text: string): boolean {
-  try {
-    return isObject(JSON.parse(text))
-  } catch {
-    return false
-  }
 }

@@ -15,15 +15,15 @@ import { createMemoryStore, type SessionStore } from './store.ts'
 /** The store of sessions and, for several replicas, the connection between them. */
 export interface SessionStorage {
   readonly store: SessionStore
-  readonly bus: SessionBus | undefined
-  /** The rate-limit buckets that replicas share; undefined for a single replica. */
-  readonly buckets: Buckets | undefined
-  /** The tool call counters that replicas share; undefined for a single replica. */
-  readonly usageRows: RedisRows | undefined
-  /** Agrees with other replicas on one secret; undefined for a single replica. */
-  readonly agreeOnSecret: AgreeOnSecret | undefined
-  /** Marks a proof of possession as used at all replicas; undefined for a single replica. */
-  readonly useProof: UseProof | undefined
+  readonly bus?: SessionBus | undefined
+  /** The rate-limit buckets that replicas share; absent for a single replica. */
+  readonly buckets?: Buckets | undefined
+  /** The tool call counters that replicas share; absent for a single replica. */
+  readonly usageRows?: RedisRows | undefined
+  /** Agrees with other replicas on one secret; absent for a single replica. */
+  readonly agreeOnSecret?: AgreeOnSecret | undefined
+  /** Marks a proof of possession as used at all replicas; absent for a single replica. */
+  readonly useProof?: UseProof | undefined
   /** Resolves once the storage has accepted a write. Rejects if it does not. */
   check(): Promise<void>
   close(): void
@@ -59,14 +59,7 @@ export function openSessionStorage(
     const check = async () => {
       // The memory of this process is always available.
     }
-    const shared = {
-      bus: undefined,
-      buckets: undefined,
-      agreeOnSecret: undefined,
-      useProof: undefined,
-      usageRows: undefined,
-    }
-    return { store, ...shared, check, close: () => store.close() }
+    return { store, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = buildRedisConfig(redis, directory)

@@ -9,7 +9,8 @@ const PRIMING = '2025-11-25'
 
 /** The streams of events to clients with sessions, here and at the other replicas. */
 export class Streams {
-  readonly #logs = new EventLogs()
+  /** The streams of this replica. */
+  readonly logs = new EventLogs()
   readonly #relays: Relays
   #bus: SessionBus | undefined
 
@@ -29,12 +30,7 @@ export class Streams {
 
   /** Begins a stream of a session. `request`: JSON text of the id of the request that it answers, if any. */
   open({ id, revision }: SessionRecord, request?: string): EventLog {
-    return this.#logs.open({ session: id, replica: this.#replica, request, isPrimed: revision >= PRIMING })
-  }
-
-  /** Returns the stream that a client resumes, if it is one of this replica. */
-  find(session: string, { stream }: EventId): EventLog | undefined {
-    return this.#logs.find(session, stream)
+    return this.logs.open({ session: id, replica: this.#replica, request, isPrimed: revision >= PRIMING })
   }
 
   /** Sends the following events of another replica's stream to a sink. Returns the function that stops it. */
@@ -54,7 +50,7 @@ export class Streams {
 
   /** Handles a client that resumes this replica's stream at another replica. */
   #replay({ session, stream, after, relay, from }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
-    const log = this.#logs.find(session, stream)
+    const log = this.logs.find(session, stream)
     if (log === undefined) {
       this.#relays.refuse(bus, relay, from)
       return
@@ -63,14 +59,6 @@ export class Streams {
     if (sender === undefined) return
     if (log.attach(sender, after)) log.onTaken?.()
     else sender.abort()
-  }
-
-  forgetAll(session: string): void {
-    this.#logs.forgetAll(session)
-  }
-
-  sweep(): void {
-    this.#logs.sweep()
   }
 }
 
@@ -116,6 +104,7 @@ export class EventLogs {
     return log
   }
 
+  /** Returns the stream that a client resumes, if it is one of this replica. */
   find(session: string, stream: string): EventLog | undefined {
     return this.#sessions.get(session)?.logs.get(stream)
   }
