@@ -24,16 +24,6 @@ export interface RunOptions {
 
 type AnyStep = SimpleStep | ForEachStep
 
-/** The final failure of a step, which fails the workflow. */
-class Aborted extends Error {
-  readonly step: string
-
-  constructor(step: string, reason: string) {
-    super(reason)
-    this.step = step
-  }
-}
-
 /** The reasons why attempts are ended, made once because each error captures a stack. */
 const ENDED = new Error('the run has ended')
 const OVER = new Error('the forEach is over')
@@ -57,7 +47,8 @@ export class Run {
   /** The attempts in progress. */
   readonly #open = new Set<Ending>()
   #isEnded = false
-  #aborted: Aborted | undefined
+  /** The final failure of a step, which fails the workflow. */
+  #aborted: Extract<Outcome, { kind: 'failed' }> | undefined
   #skipsRest = false
   #bytes = 0
 
@@ -99,8 +90,7 @@ export class Run {
 
   #outcome(): Outcome {
     const { workflow } = this.#options
-    const aborted = this.#aborted
-    if (aborted !== undefined) return { kind: 'failed', step: aborted.step, reason: aborted.message }
+    if (this.#aborted !== undefined) return this.#aborted
     if (this.#waiting.size > 0) return this.#stopped()
     for (const { id, defaultResults } of workflow.steps)
       if (!this.#steps.has(id)) this.#steps.set(id, { status: 'skipped', output: defaultResults })
@@ -137,7 +127,8 @@ export class Run {
         host.stepEnds(step.id, 'waiting', this.#progress)
       } else this.#finish(step, ended)
     } catch (error) {
-      this.#aborted ??= new Aborted(step.id, error instanceof Error ? error.message : String(error))
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#aborted ??= { kind: 'failed', step: step.id, reason }
       this.end()
       host.stepEnds(step.id, 'failed', this.#progress)
       const answer = error instanceof StepFailure ? error.answer : error

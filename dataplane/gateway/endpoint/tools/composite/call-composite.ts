@@ -14,7 +14,7 @@ import type { Session } from '../../../sessions/session.ts'
 import type { SharedKeys } from '../../../sessions/store/shared-keys.ts'
 import { type Progress, StepFailure } from '../../../workflows/host.ts'
 import { buildResult } from '../../../workflows/result.ts'
-import { type Outcome, Run } from '../../../workflows/run.ts'
+import { type Outcome, Run, type RunOptions } from '../../../workflows/run.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './workflow-host.ts'
 
@@ -22,12 +22,7 @@ import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './w
 const RUN_BYTES = 16 * 1024
 const HEARTBEAT_MS = 15_000
 
-interface Started {
-  readonly workflow: Workflow
-  readonly params: unknown
-  readonly progress?: Progress | undefined
-  readonly answers?: ReadonlyMap<string, string>
-}
+type Started = Omit<RunOptions, 'host'>
 
 /**
  * Answers an authorized call of a composite tool: runs its steps, or continues a run that was waiting for its client's
@@ -89,7 +84,8 @@ class WorkflowCall implements InFlightCall {
   #isOver = false
 
   /** Creates the call. Throws if the caller's share is full. */
-  constructor(context: EndpointRequest, { workflow, params, progress, answers }: Started, callStepTool: CallStepTool) {
+  constructor(context: EndpointRequest, started: Started, callStepTool: CallStepTool) {
+    const { workflow, params, progress } = started
     this.context = context
     this.workflow = workflow
     this.#params = params
@@ -104,8 +100,7 @@ class WorkflowCall implements InFlightCall {
     this.#room?.demand(RUN_BYTES)
     this.#audit = new WorkflowAudit(context, workflow.name)
     const parts = { workflow: workflow.name, room: this.#room, audit: this.#audit, callStepTool }
-    const host = workflowHost(context, parts)
-    this.#run = new Run({ workflow, params, host, progress, ...(answers && { answers }) })
+    this.#run = new Run({ ...started, host: workflowHost(context, parts) })
   }
 
   get session(): Session | undefined {
