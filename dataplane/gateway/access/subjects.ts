@@ -102,23 +102,21 @@ export function listedTools(catalog: Catalog): readonly Listed[] {
 }
 
 const buildItems = memoize((catalog: PromptResourceCatalog) => ({
-  prompts: listItems(catalog, 'prompts', (key) => promptSubject(catalog, key)),
-  resources: listItems(catalog, 'resources', (key) => resourceSubject(catalog, key)),
-  templates: listItems(catalog, 'templates', (key) => resourceSubject(catalog, key)),
-  skills: listItems(catalog, 'skills', (key) => resourceSubject(catalog, key)),
+  prompts: listItems(catalog, 'prompts'),
+  resources: listItems(catalog, 'resources'),
+  templates: listItems(catalog, 'templates'),
+  skills: listItems(catalog, 'skills'),
 }))
 
 export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] =>
   buildItems(catalog)[kind]
 
-function listItems(
-  catalog: PromptResourceCatalog,
-  kind: ItemKind,
-  subjectOf: (key: string) => Subject,
-): readonly Listed[] {
+function listItems(catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] {
   const { member, key } = listForms[kind]
+  const buildSubject = kind === 'prompts' ? promptSubject : resourceSubject
   return listTexts(catalog.lists[kind].legacy, member).map((text) => {
-    const subject = subjectOf(readString(text, key))
+    const item = JSON.parse(text) as Record<string, string>
+    const subject = buildSubject(catalog, item[key] as string)
     const besides = skillSubject(catalog, subject)
     return besides === undefined ? { subject, text } : { subject, besides, text }
   })
@@ -129,11 +127,6 @@ export function listTexts(list: Buffer, member: string): string[] {
   const texts: string[] = []
   while (elements.next()) texts.push(elements.value)
   return texts
-}
-
-function readString(text: string, name: string): string {
-  const item = JSON.parse(text) as Record<string, unknown>
-  return item[name] as string
 }
 
 /** Reads the boolean annotations. A value of another type counts as absent. */

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { isObject } from '../../../crds/settings/json.ts'
 import type { CatalogRegistryConfig } from '../../config/gateway.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { backoffDelay } from '../../retry/backoff.ts'
 import { runInSlices } from '../limits/slices.ts'
+import { parseObject } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
 import { type GatePage, type KnownClaims, parseGatePage } from './rows.ts'
 import { joinPages, type SnapshotFile } from './snapshot-file.ts'
@@ -292,13 +292,8 @@ export class RegistryPoll {
 
 /** Returns the stable code in an error body, if there is one. */
 function readErrorCode(text: string): string {
-  try {
-    const body: unknown = JSON.parse(text)
-    const code = isObject(body) ? body['error'] : undefined
-    return typeof code === 'string' && /^[a-z_]{1,64}$/.test(code) ? ` (${code})` : ''
-  } catch {
-    return ''
-  }
+  const code = parseObject(text)?.['error']
+  return typeof code === 'string' && /^[a-z_]{1,64}$/.test(code) ? ` (${code})` : ''
 }
 
 function findCause(error: unknown): string {
