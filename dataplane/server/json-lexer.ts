@@ -12,6 +12,10 @@ const BACKSLASH = 0x5c
 
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
+/** Tells whether a number or another scalar ends before this byte. */
+export const endsScalar = (byte: number): boolean =>
+  byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY || isSpace(byte)
+
 /** The number of bytes of a string that are searched one by one. For so few, native code costs more. */
 const FEW_BYTES = 32
 

@@ -4,6 +4,7 @@ import {
   CLOSE_OBJECT,
   COLON,
   COMMA,
+  endsScalar,
   isSpace,
   JsonSkipper,
   NULL,
@@ -339,10 +340,6 @@ const isWithin = (seen: ReadonlySet<string>, names: readonly string[]): boolean 
   [...seen].every((name) => names.includes(name))
 
 const NONE: Readonly<Record<string, never>> = {}
-
-/** Tells whether a number or another scalar ends before this byte. */
-export const endsScalar = (code: number): boolean =>
-  code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || isSpace(code)
 
 export function mendNulls(message: Buffer, rule: MendRule): Buffer {
   const out: Buffer[] = []

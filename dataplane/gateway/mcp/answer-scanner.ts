@@ -3,6 +3,7 @@ import {
   CLOSE_OBJECT,
   COLON,
   COMMA,
+  endsScalar,
   isSpace,
   JsonSkipper,
   NULL,
@@ -10,7 +11,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import { CONTENT, endsScalar, type NullMender } from './answer-mender.ts'
+import { CONTENT, type NullMender } from './answer-mender.ts'
 
 /** The scanner's position among the members of the message. */
 type ScanState =

@@ -2,13 +2,13 @@ import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
+  endsScalar,
   isSpace,
   JsonSkipper,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
 } from '../../server/json-lexer.ts'
-import { endsScalar } from './answer-mender.ts'
 import { decodeName, tryParse } from './json.ts'
 
 const COLON = 0x3a
