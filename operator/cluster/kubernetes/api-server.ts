@@ -218,7 +218,7 @@ export async function readWithin(mostBytes: number, body: AsyncIterable<Buffer>,
 
 function parseStatus(text: string): { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text) ?? {}
   } catch {
     // The answer has no Status object, and the HTTP status says enough.
     return {}
