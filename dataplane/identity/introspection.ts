@@ -164,13 +164,16 @@ interface NetworkBudget {
 /** The budgets of the networks that contain an address, the narrowest first. */
 type Budgets = readonly NetworkBudget[]
 
+/** Asks the issuers about a token. Returns undefined if none calls it active. */
+type Ask = () => Promise<VerifiedToken | undefined>
+
 /**
  * Limits the introspection requests that callers without a valid token can cause: one at a time for a token, none for
  * 10 s after it was inactive, and a budget of inactive tokens for each address (IPv6: /64, /56, /48). A token that was
  * active before is always introspected again. Light networks go first, and have reserved places in the queue.
  */
 export class IntrospectionThrottle {
-  readonly #pending = new Map<string, Promise<VerifiedToken | undefined>>()
+  readonly #pending = new Map<string, ReturnType<Ask>>()
   readonly #inactive = new LRUCache<string, number>({ max: MOST_INACTIVE })
   readonly #active = new LRUCache<string, true>({ max: MOST_ACTIVE })
   /** One map for each width, so that many narrow networks evict no wide one. */
@@ -185,11 +188,7 @@ export class IntrospectionThrottle {
    * for our own requests. Rejects with `rate_limited`, with `unavailable` if too many wait, and with the error of
    * `request`.
    */
-  introspect(
-    token: string,
-    address: string | undefined,
-    request: () => Promise<VerifiedToken | undefined>,
-  ): Promise<VerifiedToken | undefined> {
+  introspect(token: string, address: string | undefined, request: Ask): ReturnType<Ask> {
     const key = hash('sha256', token, 'base64')
     const pending = this.#pending.get(key)
     if (pending !== undefined) return pending
@@ -199,11 +198,7 @@ export class IntrospectionThrottle {
     return answer
   }
 
-  async #throttled(
-    key: string,
-    address: string | undefined,
-    request: () => Promise<VerifiedToken | undefined>,
-  ): Promise<VerifiedToken | undefined> {
+  async #throttled(key: string, address: string | undefined, request: Ask): ReturnType<Ask> {
     const isExempt = address === undefined || this.#active.has(key)
     const budgets = isExempt ? [] : this.#findBudgets(address)
     checkBudgets(budgets)
@@ -220,11 +215,7 @@ export class IntrospectionThrottle {
     }
   }
 
-  async #run(
-    key: string,
-    budgets: Budgets,
-    request: () => Promise<VerifiedToken | undefined>,
-  ): Promise<VerifiedToken | undefined> {
+  async #run(key: string, budgets: Budgets, request: Ask): ReturnType<Ask> {
     this.#running++
     try {
       const answer = await request()
