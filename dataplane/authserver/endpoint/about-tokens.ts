@@ -1,7 +1,7 @@
 import { type JWTPayload, jwtVerify } from 'jose'
 import { PublicError } from '../../server/errors.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
-import { readForm, requireClient } from './form.ts'
+import { type Form, readForm, requireClient } from './form.ts'
 import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
@@ -38,7 +38,7 @@ export async function introspect(parts: EndpointParts, c: EndpointContext): Prom
   return jsonAnswer(claims === undefined ? { active: false } : { active: true, ...claims })
 }
 
-function presented(form: ReadonlyMap<string, string>): string {
+function presented(form: Form): string {
   const token = form.get('token')
   if (token === undefined) throw new OAuthError('invalid_request', 'token is missing.')
   return token

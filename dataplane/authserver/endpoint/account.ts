@@ -10,7 +10,7 @@ import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pa
 import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
 import { cookieName, cookieOptions, identifyBrowser, knownBrowser } from './browser.ts'
-import { readPageForm } from './form.ts'
+import { type Form, readPageForm } from './form.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { findTrace } from './telemetry.ts'
@@ -135,7 +135,7 @@ interface Ended {
   readonly provider?: string
 }
 
-function findEvent(form: ReadonlyMap<string, string>): AuditEventType | undefined {
+function findEvent(form: Form): AuditEventType | undefined {
   const action = form.get(fields.action)
   if (action === actions.signOut) return 'account_sign_out'
   if (action === actions.revokeAll || form.has(fields.revoke)) return 'account_revoke'
@@ -144,11 +144,7 @@ function findEvent(form: ReadonlyMap<string, string>): AuditEventType | undefine
 }
 
 /** Ends the grant or link that a button of the page names. Returns undefined if this user has no such grant or link. */
-async function end(
-  parts: EndpointParts,
-  form: ReadonlyMap<string, string>,
-  session: AccountSession,
-): Promise<Ended | undefined> {
+async function end(parts: EndpointParts, form: Form, session: AccountSession): Promise<Ended | undefined> {
   const { accounts, links, keys, settings } = parts
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {

@@ -7,6 +7,9 @@ import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
 import { OAuthError } from './oauth-error.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 
+/** The parameters of a form, by name. */
+export type Form = ReadonlyMap<string, string>
+
 /** The largest body of any endpoint, in bytes. */
 const BODY_BYTES = 64 * 1024
 
@@ -26,8 +29,7 @@ export async function readForm(c: EndpointContext): Promise<Map<string, string>>
 }
 
 /** Reads the form of a page of this server. Its pages send no form that is malformed or too large: it counts as empty. */
-export const readPageForm = (c: EndpointContext): Promise<ReadonlyMap<string, string>> =>
-  readForm(c).catch(() => new Map<string, string>())
+export const readPageForm = (c: EndpointContext): Promise<Form> => readForm(c).catch(() => new Map<string, string>())
 
 /** Returns parameters by name. Throws an OAuthError if one occurs twice. */
 export function singleParameters(parameters: URLSearchParams): Map<string, string> {
@@ -44,11 +46,7 @@ export function singleParameters(parameters: URLSearchParams): Map<string, strin
  * Authenticates the client that sends a request, with the method it registered (RFC 6749 section 2.3). Throws an
  * OAuthError `invalid_client`, or `invalid_request` if the client identifies itself in two ways.
  */
-export async function requireClient(
-  parts: EndpointParts,
-  c: EndpointContext,
-  form: ReadonlyMap<string, string>,
-): Promise<ClientRecord> {
+export async function requireClient(parts: EndpointParts, c: EndpointContext, form: Form): Promise<ClientRecord> {
   const authorization = c.req.header('authorization')
   const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
   c.var.record?.client(credentials?.id)
@@ -79,7 +77,7 @@ async function tellOfKeys(
   }
 }
 
-function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefined {
+function inForm(form: Form): ClientCredentials | undefined {
   const id = form.get('client_id')
   const secret = form.get('client_secret')
   const assertion = assertionIn(form)
@@ -95,7 +93,7 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
 }
 
 /** Returns the JWT that authenticates the client. Throws an OAuthError `invalid_request` for another kind. */
-function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
+function assertionIn(form: Form): string | undefined {
   const assertion = form.get('client_assertion')
   const type = form.get('client_assertion_type')
   if (assertion === undefined && type === undefined) return undefined
@@ -106,7 +104,7 @@ function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
 const identifiedTwice = () => new OAuthError('invalid_request', 'The client must identify itself in one way.')
 
 /** Reads HTTP Basic credentials. Both parts are form-encoded (RFC 6749 section 2.3.1). */
-function inHeader(authorization: string, form: ReadonlyMap<string, string>): ClientCredentials | undefined {
+function inHeader(authorization: string, form: Form): ClientCredentials | undefined {
   const encoded = /^basic +([\w+/-]+={0,2})$/i.exec(authorization)?.[1]
   if (encoded === undefined) return undefined
   const [id, ...rest] = Buffer.from(encoded, 'base64').toString('utf8').split(':')

@@ -11,7 +11,7 @@ import type { HeldBy } from '../store/record-store.ts'
 import { redeemAssertion } from './exchange/assertion.ts'
 import { audienceFor, issue, scopesFor } from './exchange/issue.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
-import { readForm, requireClient } from './form.ts'
+import { type Form, readForm, requireClient } from './form.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 import type { EndpointContext, EndpointParts } from './parts.ts'
 import { linkByToken } from './telemetry.ts'
@@ -93,22 +93,14 @@ async function grantIn(answer: Response): Promise<HeldBy | undefined> {
 }
 
 /** Authenticates the client of a request that needs none. Returns undefined if the request names no client. */
-async function namedClient(
-  parts: EndpointParts,
-  c: EndpointContext,
-  form: ReadonlyMap<string, string>,
-): Promise<ClientRecord | undefined> {
+async function namedClient(parts: EndpointParts, c: EndpointContext, form: Form): Promise<ClientRecord | undefined> {
   const isNamed =
     c.req.header('authorization') !== undefined ||
     ['client_id', 'client_secret', 'client_assertion'].some((name) => form.has(name))
   return isNamed ? requireClient(parts, c, form) : undefined
 }
 
-async function refresh(
-  parts: EndpointParts,
-  client: ClientRecord,
-  form: ReadonlyMap<string, string>,
-): Promise<Response> {
+async function refresh(parts: EndpointParts, client: ClientRecord, form: Form): Promise<Response> {
   const presented = form.get('refresh_token')
   if (presented === undefined) throw new OAuthError('invalid_request', 'refresh_token is missing.')
   await requireKey(parts, presented)
@@ -130,7 +122,7 @@ async function requireKey(parts: EndpointParts, token: string): Promise<void> {
 }
 
 /** Passes the request to the library, with the client that was authenticated here. */
-function send(parts: EndpointParts, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
+function send(parts: EndpointParts, client: ClientRecord, form: Form): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
   for (const name of ['client_assertion', 'client_assertion_type']) parameters.delete(name)
@@ -226,7 +218,7 @@ const LONGEST_S = 60 * 60
 async function issueToMachine(
   parts: EndpointParts,
   { clientId, allowedResources, scopes: allowed, groups }: MachineClient,
-  form: ReadonlyMap<string, string>,
+  form: Form,
 ): Promise<Response> {
   const audience = audienceFor([form.get('resource')], allowedResources, parts.settings)
   const asked = form.get('scope')

@@ -22,6 +22,7 @@ import {
 } from '../../provider/assertion-policy.ts'
 import { clientMark } from '../../provider/rule-marks.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
+import type { Form } from '../form.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { buildAct, issue, readActors } from './issue.ts'
@@ -40,7 +41,7 @@ const LONGEST_S = 60 * 60
 export async function redeemAssertion(
   parts: EndpointParts,
   client: ClientRecord | undefined,
-  form: ReadonlyMap<string, string>,
+  form: Form,
   record?: RequestRecord,
 ): Promise<Response> {
   const assertion = form.get('assertion')
@@ -63,7 +64,7 @@ const TEXTS: Readonly<Record<AssertionRefused['code'], string>> = {
 }
 
 interface Redemption {
-  readonly form: ReadonlyMap<string, string>
+  readonly form: Form
   readonly assertion: string
   readonly record: RequestRecord | undefined
 }

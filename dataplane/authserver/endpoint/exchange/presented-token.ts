@@ -5,6 +5,7 @@ import { loginOf } from '../../../upstream-tokens/index.ts'
 import { outsideSubject } from '../../provider/assertion-policy.ts'
 import { DELEGATED_CLAIM, SOURCES_CLAIM } from '../../provider/revocations.ts'
 import type { TrustedIssuer } from '../../provider/trusted-issuers.ts'
+import type { Form } from '../form.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 
@@ -29,7 +30,7 @@ export interface PresentedToken {
  */
 export async function readPresented(
   parts: EndpointParts,
-  form: ReadonlyMap<string, string>,
+  form: Form,
   field: 'subject_token' | 'actor_token',
 ): Promise<PresentedToken> {
   const token = form.get(field)

@@ -1,6 +1,7 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/configured-clients.ts'
 import { clientMark, exchangeMark, IDENTIFIED_CLAIM, MARKS_CLAIM } from '../../provider/rule-marks.ts'
+import type { Form } from '../form.ts'
 import { OAuthError } from '../oauth-error.ts'
 import type { EndpointParts } from '../parts.ts'
 import { type Actor, audienceFor, buildAct, type GrantedToken, issue, readActors, scopesFor } from './issue.ts'
@@ -16,7 +17,7 @@ const LONGEST_S = 15 * 60
 export async function exchangeToken(
   parts: EndpointParts,
   client: DelegateClient,
-  form: ReadonlyMap<string, string>,
+  form: Form,
   record?: RequestRecord,
 ): Promise<Response> {
   if ((form.get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN)
@@ -47,7 +48,7 @@ export async function exchangeToken(
   return issue(parts, granted, { issued_token_type: ACCESS_TOKEN })
 }
 
-async function readActor(parts: EndpointParts, form: ReadonlyMap<string, string>): Promise<PresentedToken | undefined> {
+async function readActor(parts: EndpointParts, form: Form): Promise<PresentedToken | undefined> {
   if (form.has('actor_token')) return readPresented(parts, form, 'actor_token')
   if (form.has('actor_token_type'))
     throw new OAuthError('invalid_request', 'actor_token_type is for requests with an actor_token.')
