@@ -162,18 +162,14 @@ export const hashSettings = ({ location, filter, maxBytes }: SyncedSource): stri
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
 /** Writes the marker of a source, and removes it when it is disposed. Without a writable folder there is none. */
-export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable {
+export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable | undefined {
   const folder = findFolder(stateDirectory)
   const file = join(folder, source.name)
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeFileSync(file, JSON.stringify({ ...self, settings: hashSettings(source) } satisfies Marker), { mode: 0o600 })
   } catch {
-    return {
-      [Symbol.dispose]() {
-        // There is no marker to remove.
-      },
-    }
+    return undefined
   }
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
 }
