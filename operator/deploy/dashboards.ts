@@ -14,8 +14,8 @@ interface Dashboard {
 
 const EVERY = '$__rate_interval'
 const rate = (series: string, by: string) => `sum by (${by}) (rate(${series}[${EVERY}]))`
-const quantile = (histogram: string, by = '') =>
-  `histogram_quantile(0.95, sum by (le${by === '' ? '' : `, ${by}`}) (rate(${histogram}_bucket[${EVERY}])))`
+const quantile = (histogram: string, by: string) =>
+  `histogram_quantile(0.95, sum by (le, ${by}) (rate(${histogram}_bucket[${EVERY}])))`
 const lines = (labels: string) =>
   labels
     .split(', ')
@@ -29,12 +29,17 @@ const panel = (title: string, unit: Panel['unit'], query: string, by = ''): Pane
   legend: by === '' ? title : lines(by),
 })
 const rates = (title: string, series: string, by: string) => panel(title, 'reqps', rate(series, by), by)
+const slowest = (title: string, histogram: string, by: string) =>
+  panel(`${title}, 95 % take at most`, 's', quantile(histogram, by), by)
+const sums = (title: string, series: string, by: string, bound = '') =>
+  panel(title, 'short', `sum by (${by}) (${series})${bound}`, by)
 
 const server = 'mcp_server_operation_duration_seconds'
 const client = 'mcp_client_operation_duration_seconds'
 const request = 'portico_registry_request_duration_seconds'
 const statement = 'db_client_operation_duration_seconds'
 const OPERATION = 'db_system_name, db_operation_name'
+const TOOL = 'portico_backend, gen_ai_tool_name'
 const BACKEND = 'portico_backend'
 const SOURCE = 'portico_source'
 const POD = 'job, instance'
@@ -51,31 +56,16 @@ const gateway: Dashboard = {
   panels: [
     rates('Requests', `${server}_count`, 'mcp_method_name'),
     rates('Requests that fail', `${server}_count{error_type!=""}`, 'error_type'),
-    panel('Requests, 95 % take at most', 's', quantile(server, 'mcp_method_name'), 'mcp_method_name'),
+    slowest('Requests', server, 'mcp_method_name'),
     rates('Requests to backends', `${client}_count`, BACKEND),
     rates('Requests to backends that fail', `${client}_count{error_type!=""}`, `${BACKEND}, error_type`),
-    panel('Backends, 95 % take at most', 's', quantile(client, BACKEND), BACKEND),
-    panel(
-      'Tools',
-      'reqps',
-      `topk(10, ${rate('portico_tool_calls_total', `${BACKEND}, gen_ai_tool_name`)})`,
-      `${BACKEND}, gen_ai_tool_name`,
-    ),
+    slowest('Backends', client, BACKEND),
+    panel('Tools', 'reqps', `topk(10, ${rate('portico_tool_calls_total', TOOL)})`, TOOL),
     rates('Decisions of policies', 'portico_policy_decisions_total', 'portico_action, portico_result'),
-    panel(
-      'States of backends',
-      'short',
-      'sum by (portico_backend, portico_state) (portico_backend_health) > 0',
-      `${BACKEND}, portico_state`,
-    ),
-    panel(
-      'Circuits that are not closed',
-      'short',
-      'sum by (portico_backend) (portico_backend_circuit{portico_state!="closed"})',
-      BACKEND,
-    ),
+    sums('States of backends', 'portico_backend_health', `${BACKEND}, portico_state`, ' > 0'),
+    sums('Circuits that are not closed', 'portico_backend_circuit{portico_state!="closed"}', BACKEND),
     panel('Sessions', 'short', 'sum(portico_sessions)'),
-    panel('Streams', 'short', 'sum by (portico_stream) (portico_streams)', 'portico_stream'),
+    sums('Streams', 'portico_streams', 'portico_stream'),
     panel('Calls in flight', 'short', 'sum(portico_calls_active)'),
     panel('Memory that callers hold', 'percentunit', 'portico_memory_held_bytes / portico_memory_limit_bytes', POD),
     ...processPanels,
@@ -88,19 +78,14 @@ const registry: Dashboard = {
   panels: [
     rates('Requests', `${request}_count`, 'portico_operation'),
     rates('Requests that fail', `${request}_count{error_type!=""}`, 'error_type'),
-    panel('Requests, 95 % take at most', 's', quantile(request, 'portico_operation'), 'portico_operation'),
-    panel(
-      'Entries of sources',
-      'short',
-      'sum by (portico_source, portico_entry_type) (portico_source_entries)',
-      `${SOURCE}, portico_entry_type`,
-    ),
+    slowest('Requests', request, 'portico_operation'),
+    sums('Entries of sources', 'portico_source_entries', `${SOURCE}, portico_entry_type`),
     panel('Since the last good sync', 's', 'time() - portico_source_last_success_timestamp_seconds', SOURCE),
     panel('Syncs that failed in a row', 'short', 'portico_source_failures', SOURCE),
     rates('Syncs', 'portico_sync_duration_seconds_count', `${SOURCE}, error_type`),
     panel('Database', 'short', 'portico_store_up', POD),
     rates('Statements', `${statement}_count`, `${OPERATION}, error_type`),
-    panel('Statements, 95 % take at most', 's', quantile(statement, OPERATION), OPERATION),
+    slowest('Statements', statement, OPERATION),
     ...processPanels,
   ],
 }
@@ -112,27 +97,17 @@ const operator: Dashboard = {
   name: 'operator',
   title: 'Portico operator',
   panels: [
-    panel('Objects', 'short', 'sum by (kind, ready) (portico_operator_objects)', 'kind, ready'),
-    panel('Problems', 'short', 'sum by (kind, reason, severity) (portico_operator_problems)', 'kind, reason, severity'),
+    sums('Objects', 'portico_operator_objects', 'kind, ready'),
+    sums('Problems', 'portico_operator_problems', 'kind, reason, severity'),
     rates('Rollouts', 'portico_operator_rollouts_total', 'kind, cause'),
     panel('Since a config changed', 's', `time() - ${changedExpression('newest')}`, 'kind'),
     panel('Since the oldest config changed', 's', `time() - ${changedExpression('oldest')}`, 'kind'),
     rates('Reconciles', 'portico_operator_reconciles_total', 'kind, result'),
-    panel(
-      'Reconciles, 95 % take at most',
-      's',
-      quantile('portico_operator_reconcile_duration_seconds', 'kind'),
-      'kind',
-    ),
+    slowest('Reconciles', 'portico_operator_reconcile_duration_seconds', 'kind'),
     panel('Keys that wait', 'short', 'portico_operator_queue_depth', POD),
     panel('Keys that wait for a retry', 'short', 'portico_operator_queue_delayed', POD),
     rates('Requests to the API server', 'portico_operator_api_request_duration_seconds_count', 'verb, code'),
-    panel(
-      'Requests to the API server, 95 % take at most',
-      's',
-      quantile('portico_operator_api_request_duration_seconds', 'verb'),
-      'verb',
-    ),
+    slowest('Requests to the API server', 'portico_operator_api_request_duration_seconds', 'verb'),
     rates('Watches that fail', 'portico_operator_watch_failures_total', 'watch'),
     rates('Reviews at admission', 'portico_operator_admission_reviews_total', 'kind, outcome'),
     panel('Leads', 'short', 'portico_operator_leading', POD),

@@ -41,48 +41,43 @@ const buildKustomization = (resources: readonly string[]) => ({
   resources,
 })
 
-/** Returns the component with the admission webhook: objects, and a port and an option of the operator. */
-function buildAdmissionComponent(namespace: string): object {
-  const container = '/spec/template/spec/containers/0'
-  const add = (list: string, value: unknown) => ({ op: 'add', path: `${container}/${list}/-`, value })
-  return {
-    apiVersion: 'kustomize.config.k8s.io/v1alpha1',
-    kind: 'Component',
-    resources: ['admission.yaml'],
-    patches: [
-      {
-        target: { kind: 'Deployment', name: OPERATOR_NAME },
-        patch: canonicalYaml([
-          add('args', '--admission'),
-          add('args', formatAdmissionName(namespace)),
-          add('ports', ADMISSION_PORT),
-        ]),
-      },
-    ],
-  }
-}
-
-/** Returns the component with the console. Its configuration is generated, so that a change rolls the pods. */
-const buildConsoleComponent = (namespace: string): object => ({
+/** Returns a component: objects of a file, and items to add to lists of the operator's container. */
+const buildComponent = (file: string, items: readonly (readonly [list: string, value: unknown])[], more?: object) => ({
   apiVersion: 'kustomize.config.k8s.io/v1alpha1',
   kind: 'Component',
-  resources: ['console.yaml'],
-  configMapGenerator: [
-    { name: CONSOLE_NAME, namespace, files: ['console.yaml=config.yaml'], options: { labels: consoleLabels } },
-  ],
+  resources: [file],
+  ...more,
   patches: [
     {
       target: { kind: 'Deployment', name: OPERATOR_NAME },
       patch: canonicalYaml(
-        ['--admin-from', CONSOLE_PEER].map((value) => ({
-          op: 'add',
-          path: '/spec/template/spec/containers/0/args/-',
-          value,
-        })),
+        items.map(([list, value]) => ({ op: 'add', path: `/spec/template/spec/containers/0/${list}/-`, value })),
       ),
     },
   ],
 })
+
+const buildAdmissionComponent = (namespace: string): object =>
+  buildComponent('admission.yaml', [
+    ['args', '--admission'],
+    ['args', formatAdmissionName(namespace)],
+    ['ports', ADMISSION_PORT],
+  ])
+
+/** Returns the component with the console. Its configuration is generated, so that a change rolls the pods. */
+const buildConsoleComponent = (namespace: string): object =>
+  buildComponent(
+    'console.yaml',
+    [
+      ['args', '--admin-from'],
+      ['args', CONSOLE_PEER],
+    ],
+    {
+      configMapGenerator: [
+        { name: CONSOLE_NAME, namespace, files: ['console.yaml=config.yaml'], options: { labels: consoleLabels } },
+      ],
+    },
+  )
 
 /**
  * Returns the kustomize base by path below operator/deploy: the folder itself manages all namespaces and brings the

@@ -184,28 +184,23 @@ const ofDataPlane = {
     .join('|'),
 }
 
-/** Scrapes the pods of all workloads that serve metrics, in all namespaces. */
-const dataPlane = {
+/** Scrapes the pods with these labels in all namespaces. */
+const buildPodMonitor = (name: string, matchLabels: object, endpoint: object) => ({
   apiVersion: MONITORING,
   kind: 'PodMonitor',
-  metadata: metadata('portico-workloads'),
-  spec: {
-    namespaceSelector: { any: true },
-    selector: { matchLabels: { 'app.kubernetes.io/managed-by': 'portico' } },
-    podMetricsEndpoints: [{ port: 'admin', path: '/metrics', relabelings: [ofDataPlane] }],
-  },
-}
-const operator = {
-  apiVersion: MONITORING,
-  kind: 'PodMonitor',
-  metadata: metadata('portico-operator'),
-  spec: {
-    // There may be several installations.
-    namespaceSelector: { any: true },
-    selector: { matchLabels: labels },
-    podMetricsEndpoints: [{ port: 'metrics', path: '/metrics' }],
-  },
-}
+  metadata: metadata(name),
+  spec: { namespaceSelector: { any: true }, selector: { matchLabels }, podMetricsEndpoints: [endpoint] },
+})
+
+/** The pods of all workloads that serve metrics, and those of the operator, of which there may be several. */
+const podMonitors = [
+  buildPodMonitor(
+    'portico-workloads',
+    { 'app.kubernetes.io/managed-by': 'portico' },
+    { port: 'admin', path: '/metrics', relabelings: [ofDataPlane] },
+  ),
+  buildPodMonitor('portico-operator', labels, { port: 'metrics', path: '/metrics' }),
+]
 const rules = {
   apiVersion: MONITORING,
   kind: 'PrometheusRule',
@@ -230,7 +225,7 @@ export function buildMonitoringFiles(): Map<string, string> {
   }
   return new Map([
     ['kustomization.yaml', yaml(kustomization)],
-    ['pod-monitors.yaml', yaml(dataPlane, operator)],
+    ['pod-monitors.yaml', yaml(...podMonitors)],
     ['rules.yaml', yaml(rules)],
     ...dashboards.map((dashboard) => [`dashboard-${dashboard.name}.json`, formatDashboard(dashboard)] as const),
   ])

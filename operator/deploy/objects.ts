@@ -58,19 +58,18 @@ const buildOwnRightsRule = (name: string): PolicyRule => ({
 
 /**
  * Returns the operator's rights in its own namespace: leader election, reading its own image and whether it is being
- * removed, keeping its rights until then. `role`: of these rules; `revisions`: the Secret with the key for revisions of
- * values.
+ * removed, keeping its rights until then.
  */
-const buildLeaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
+const leaseRules: readonly PolicyRule[] = [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
   { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },
-  { apiGroups: [''], resources: ['secrets'], resourceNames: [revisions], verbs: ['get', 'patch'] },
-  { apiGroups: [''], resources: ['serviceaccounts'], resourceNames: [account], verbs: ['get', 'patch'] },
+  { apiGroups: [''], resources: ['secrets'], resourceNames: [OPERATOR_REVISIONS], verbs: ['get', 'patch'] },
+  { apiGroups: [''], resources: ['serviceaccounts'], resourceNames: [OPERATOR_NAME], verbs: ['get', 'patch'] },
   {
     apiGroups: ['rbac.authorization.k8s.io'],
     resources: ['roles', 'rolebindings'],
-    resourceNames: [role],
+    resourceNames: [OPERATOR_LEASE_ROLE],
     verbs: ['get', 'patch'],
   },
 ]
@@ -158,12 +157,7 @@ export const buildNamespaceRights = (
 /** Returns the operator's rights in its own namespace, and its Secret, which it fills itself. */
 export const buildLeaseRights = (installation: Installation) => [
   { apiVersion: 'v1', kind: 'Secret', metadata: metadata(OPERATOR_REVISIONS, installation.namespace), type: 'Opaque' },
-  ...buildRole(
-    OPERATOR_LEASE_ROLE,
-    buildLeaseRules(NAME, OPERATOR_LEASE_ROLE, OPERATOR_REVISIONS),
-    installation,
-    installation.namespace,
-  ),
+  ...buildRole(OPERATOR_LEASE_ROLE, leaseRules, installation, installation.namespace),
 ]
 
 /** Makes a probe. On a busy node an answer may take longer than Kubernetes' default of one second. */

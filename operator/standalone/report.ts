@@ -1,6 +1,7 @@
 import { spelledAs } from '../../dataplane/config/check/url.ts'
 import { formatObjectKey } from '../cluster/files/finding.ts'
 import type { ManifestFinding, ObjectId, Planned, Severity } from '../cluster/files/index.ts'
+import { byText } from '../model/index.ts'
 import { conditionProblems } from '../reconcile/outcome/plan.ts'
 import type { RunningPod } from './pod/running-pod.ts'
 
@@ -30,12 +31,10 @@ export interface Report {
 
 const order = ['VirtualMCPServer', 'MCPRegistry', 'MCPServer', 'MCPRemoteProxy']
 
-const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
-
 const byKindAndName = (left: ObjectId, right: ObjectId) =>
   order.indexOf(left.kind) - order.indexOf(right.kind) ||
-  compare(left.namespace, right.namespace) ||
-  compare(left.name, right.name)
+  byText(left.namespace, right.namespace) ||
+  byText(left.name, right.name)
 
 /** Returns a problem of a file as a problem of the object in it, if that is known. */
 export const convertFinding = ({

@@ -10,7 +10,7 @@ import { ManifestFeed } from './manifest-feed.ts'
 import { collectSources, findPod, listServices, PodProblem } from './pod/pod.ts'
 import { PodSet } from './pod/running-pod.ts'
 import { StatusPoller } from './pod/status-poller.ts'
-import { buildLocalPod, formatFolderName, type LocalCommand } from './pod/workload.ts'
+import { buildLocalPod, formatFolderName, formatTitle, type LocalCommand } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
@@ -55,8 +55,6 @@ interface PlannedObject {
 /** The audit lines that are kept for each workload. */
 const KEPT_AUDIT_LINES = 500
 const AUDIT_LINE = '"level":"audit"'
-
-const formatObjectName = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
 /** Runs manifests on one machine: the loop from files to processes and back to conditions. */
 export class Standalone {
@@ -136,7 +134,7 @@ export class Standalone {
 
   /** Returns the latest audit lines of a workload's data plane, if they are kept. */
   auditLines(id: ObjectId): readonly string[] {
-    return this.#auditLines.get(formatObjectName(id)) ?? []
+    return this.#auditLines.get(formatTitle(id)) ?? []
   }
 
   #log(line: string): void {
@@ -307,7 +305,7 @@ export class Standalone {
       for (const [service, owner] of this.#services) {
         if (objectKey(owner) === objectKey(id)) this.#services.delete(service)
       }
-      this.#changes.push(`${formatObjectName(id)} removed`)
+      this.#changes.push(`${formatTitle(id)} removed`)
     }
     this.#remember()
   }
@@ -333,9 +331,9 @@ export class Standalone {
         group: this.#feed.group,
         self: this.#options.self,
       })
-      const advice = `choose another port with the annotation ${this.#feed.group}/local-port on ${formatObjectName(id)}`
+      const advice = `choose another port with the annotation ${this.#feed.group}/local-port on ${formatTitle(id)}`
       const change = pod && running.apply(pod, { host: ports.host, port: ports.listen, advice })
-      if (change) this.#changes.push(`${formatObjectName(id)} ${change}`)
+      if (change) this.#changes.push(`${formatTitle(id)} ${change}`)
     } catch (error) {
       if (!(error instanceof PodProblem)) throw error
       running.block('NotRunnableHere', error.message)

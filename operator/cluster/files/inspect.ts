@@ -1,23 +1,17 @@
 import { applyDefaults, findKind, unsupportedFields, validateObject } from '../../../crds/index.ts'
+import { byText } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject, SecretPresence } from '../../model/view.ts'
 import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { formatObjectKey, type ManifestFinding } from './finding.ts'
 import { type Planned, planFindings, planManifests } from './plan.ts'
-import { type Manifest, type ManifestSet, readManifests } from './read.ts'
+import { buildFinding, type Manifest, type ManifestSet, readManifests } from './read.ts'
 
 function checkManifest(manifest: Manifest, group: string): readonly ManifestFinding[] {
   return validateObject(manifest.object, group).map(({ pointer, message, isMistyped }) => {
     const misreading = isMistyped && manifest.misreading(pointer)
-    return {
-      severity: 'error',
-      reason: 'SchemaInvalid',
-      message: misreading ? `${message} (${misreading})` : message,
-      file: manifest.file,
-      line: manifest.findLine(pointer),
-      ...(pointer === '' ? {} : { pointer }),
-      object: manifest.id,
-    }
+    const text = misreading ? `${message} (${misreading})` : message
+    return buildFinding(manifest, 'error', 'SchemaInvalid', { message: text, pointer })
   })
 }
 
@@ -47,16 +41,8 @@ const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFindi
   manifests.flatMap((manifest) => {
     const declaration = findKind(manifest.id.kind)
     const fields = declaration ? unsupportedFields(declaration, { spec: manifest.object['spec'] }) : []
-    return fields.map(
-      ({ pointer, reason }): ManifestFinding => ({
-        severity: 'error',
-        reason: 'NotSupported',
-        message: reason,
-        file: manifest.file,
-        line: manifest.findLine(pointer),
-        pointer,
-        object: manifest.id,
-      }),
+    return fields.map(({ pointer, reason: message }) =>
+      buildFinding(manifest, 'error', 'NotSupported', { message, pointer }),
     )
   })
 
@@ -91,24 +77,16 @@ export interface Inspection {
 /** The change time of all rendered conditions, since files hold no time. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 
-const compare = (left: string | number, right: string | number) => (left < right ? -1 : left > right ? 1 : 0)
-
 const byPlace = (left: ManifestFinding, right: ManifestFinding) =>
-  compare(left.file, right.file) ||
-  compare(left.line, right.line) ||
-  compare(left.pointer ?? '', right.pointer ?? '') ||
-  compare(left.message, right.message)
+  byText(left.file, right.file) ||
+  left.line - right.line ||
+  byText(left.pointer ?? '', right.pointer ?? '') ||
+  byText(left.message, right.message)
 
 function noteAssumedSecret(manifest: Manifest, namespace: string, name: string): ManifestFinding {
   const { kind, name: owner } = manifest.id
-  return {
-    severity: 'note',
-    reason: 'SecretAssumed',
-    message: `${kind} ${namespace}/${owner}: Secret ${JSON.stringify(name)} is not in these files; it must be in the cluster`,
-    file: manifest.file,
-    line: manifest.findLine('/metadata/name'),
-    object: manifest.id,
-  }
+  const message = `${kind} ${namespace}/${owner}: Secret ${JSON.stringify(name)} is not in these files; it must be in the cluster`
+  return buildFinding(manifest, 'note', 'SecretAssumed', { message })
 }
 
 /** Leaves out conditions that repeat refused fields, which have findings of their own. */

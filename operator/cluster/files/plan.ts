@@ -1,5 +1,5 @@
 import { findKind } from '../../../crds/index.ts'
-import { createView, type NamedObservation, type NamedSources } from '../../model/index.ts'
+import { byText, createView, type NamedObservation, type NamedSources } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject, ObjectName } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import {
@@ -13,7 +13,7 @@ import {
 } from '../../reconcile/outcome/plan.ts'
 import type { CoreObject } from './core.ts'
 import { formatObjectKey, type ManifestFinding, type ObjectId } from './finding.ts'
-import type { Manifest } from './read.ts'
+import { buildFinding, type Manifest } from './read.ts'
 
 export interface Planned {
   readonly manifest: Manifest
@@ -45,12 +45,10 @@ interface PlacedProblem {
   readonly pointer?: string
 }
 
-const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
-
 const inOrder = (left: Manifest, right: Manifest) =>
-  compare(left.id.kind, right.id.kind) ||
-  compare(left.id.namespace, right.id.namespace) ||
-  compare(left.id.name, right.id.name)
+  byText(left.id.kind, right.id.kind) ||
+  byText(left.id.namespace, right.id.namespace) ||
+  byText(left.id.name, right.id.name)
 
 const decodeTexts = (values: ReadonlyMap<string, Buffer>) =>
   Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
@@ -91,15 +89,12 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
 export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
   planned.flatMap(({ manifest, plan, problems }) =>
     conditionProblems(plan).flatMap((said) =>
-      splitProblem(manifest, said, problems).map(({ message, pointer }) => ({
-        severity: said.severity,
-        reason: said.reason,
-        message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
-        file: manifest.file,
-        line: manifest.findLine(pointer ?? '/metadata/name'),
-        ...(pointer === undefined ? {} : { pointer }),
-        object: manifest.id,
-      })),
+      splitProblem(manifest, said, problems).map(({ message, pointer }) =>
+        buildFinding(manifest, said.severity, said.reason, {
+          message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
+          pointer,
+        }),
+      ),
     ),
   )
 

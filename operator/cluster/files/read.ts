@@ -6,7 +6,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { type CoreObject, checkMetadata, isCoreKind, type ObjectFinding, readCoreObject } from './core.ts'
 import { type ManifestDocument, parseDocuments } from './document.ts'
 import { type FoundFiles, findFiles } from './find.ts'
-import { formatObjectKey, type ManifestFinding, type ObjectId } from './finding.ts'
+import { formatObjectKey, type ManifestFinding, type ObjectId, type Severity } from './finding.ts'
 import { agreeOnGroup, isGroup, type OwnGroup, parseGroup, parseVersion } from './group.ts'
 
 export interface Manifest {
@@ -18,6 +18,22 @@ export interface Manifest {
   /** Explains why a value may not be what its author meant: `no` without quotes is a boolean. */
   misreading(pointer: string): string | undefined
 }
+
+/** Builds a finding about a manifest. Without a pointer it is at the object's name. */
+export const buildFinding = (
+  manifest: Manifest,
+  severity: Severity,
+  reason: string,
+  { message, pointer }: { readonly message: string; readonly pointer?: string | undefined },
+): ManifestFinding => ({
+  severity,
+  reason,
+  message,
+  file: manifest.file,
+  line: manifest.findLine(pointer ?? '/metadata/name'),
+  ...(pointer ? { pointer } : {}),
+  object: manifest.id,
+})
 
 export interface ManifestSet {
   readonly group: string

@@ -19,15 +19,6 @@ export interface ExecCredential {
   readonly key?: string
 }
 
-export interface ExecCredentials {
-  /**
-   * Returns a user's credential from the cache or its plugin, which may want the information of `cluster`. Rejects with
-   * an Error that names the plugin.
-   */
-  get(user: string, settings: ExecSettings, cluster: () => object): Promise<ExecCredential>
-  forget(): void
-}
-
 const VERSION = /^client\.authentication\.k8s\.io\/(v1|v1beta1)$/
 const MOST_BYTES = 1024 * 1024
 
@@ -36,10 +27,14 @@ interface Kept {
   expires: number
 }
 
-export function createExecCredentials(): ExecCredentials {
+export function createExecCredentials() {
   const kept = new Map<string, Kept>()
   return {
-    get(user, settings, cluster) {
+    /**
+     * Returns a user's credential from the cache or its plugin, which may want the information of `cluster`. Rejects with
+     * an Error that names the plugin.
+     */
+    get(user: string, settings: ExecSettings, cluster: () => object): Promise<ExecCredential> {
       const known = kept.get(user)
       if (known !== undefined && known.expires > Date.now()) return known.credential
       const credential = askPlugin(settings, cluster)

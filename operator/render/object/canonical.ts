@@ -29,8 +29,8 @@ export function sortedKeys<T>(value: T): T {
   return Object.fromEntries(listKeys(fields).map((key) => [key, sortedKeys(fields[key])])) as T
 }
 
-/** Returns `sha256:` and the hex digest of a text's UTF-8 bytes. */
-export const hashText = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
+/** Returns `sha256:` and the hex digest of bytes, or of a text in UTF-8. */
+export const hashText = (text: string | Buffer): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 
 /** Returns a hash of a value that does not depend on the order of keys: `sha256:` over its canonical JSON. */
 export const hashValue = (value: unknown): string => hashText(canonicalJson(value))

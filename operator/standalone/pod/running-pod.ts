@@ -6,7 +6,7 @@ import type { NamedObservation } from '../../model/index.ts'
 import type { ReportedProblems } from '../../model/reported.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { listenError } from '../ports/local-ports.ts'
-import { Child, type ChildOptions, type ProcessSpec } from '../process/child.ts'
+import { Child, type ChildOptions, type Obstacle, type ProcessSpec } from '../process/child.ts'
 import { fetchStatus, GatewayPoller } from '../status/gateway-poller.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import type { LocalPod } from './workload.ts'
@@ -17,11 +17,6 @@ const CONFIG_TIMEOUT_MS = 5_000
 const PORT_PAUSE_MS = 1_000
 /** The same while a stopping pod of ours may hold the port, which it frees soon. */
 const PORT_GRACE_MS = 50
-
-interface Obstacle {
-  readonly reason: string
-  readonly message: string
-}
 
 /** The address of the data plane's public listener, and how to choose another one. */
 interface PublicPort {

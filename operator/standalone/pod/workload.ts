@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { ObjectId } from '../../cluster/files/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import { hashText } from '../../render/object/canonical.ts'
 import { MOUNT_ROOT } from '../../render/pod/containers.ts'
 import type { WorkloadPorts } from '../ports/local-ports.ts'
 import type { ProcessSpec } from '../process/child.ts'
@@ -46,7 +46,8 @@ function withOptions(args: readonly string[], values: Readonly<Record<string, st
   return args.map((arg, index) => values[args[index - 1] ?? ''] ?? arg)
 }
 
-const formatTitle = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
+/** Returns the name of an object for people. */
+export const formatTitle = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
 function buildPlaneSpec(input: WorkloadInput, container: Container, here: (path: string) => string): ProcessSpec {
   const { ports, self, sources, root } = input
@@ -96,8 +97,6 @@ function buildServerSpec(input: WorkloadInput, container: Container): ProcessSpe
 const findConfigFile = (folders: readonly MountedFolder[], role: string) =>
   folders.find(({ mountPath }) => mountPath === `${MOUNT_ROOT}/config`)?.files?.get(`${role}.yaml`)
 
-const hashContent = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
-
 function readRegistryNames(content: Buffer): readonly string[] {
   const { registries = [] } = parse(content.toString(), { uniqueKeys: false }) as {
     registries?: readonly { readonly name: string }[]
@@ -127,7 +126,7 @@ export function buildLocalPod(input: WorkloadInput): LocalPod | undefined {
     server: server && buildServerSpec(input, server),
     role,
     adminUrl: `http://127.0.0.1:${input.ports.admin}`,
-    configHash: config && hashContent(config),
+    configHash: config && hashText(config),
     registries: role === 'registry' && config ? readRegistryNames(config) : [],
   }
 }

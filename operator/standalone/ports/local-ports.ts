@@ -1,4 +1,5 @@
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
 
 export interface WorkloadPorts {
@@ -153,13 +154,10 @@ export function listenError(host: string, port: number): Promise<string | undefi
 
 const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
 
-function findFreePort(host: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen({ host, port: 0 }, () => {
-      const address = probe.address()
-      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
+async function findFreePort(host: string): Promise<number> {
+  const probe = createServer().listen({ host, port: 0 })
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  await once(probe.close(), 'close')
+  return port
 }

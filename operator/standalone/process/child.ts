@@ -14,9 +14,7 @@ export interface ProcessSpec {
   readonly readyUrl: string
 }
 
-export type ChildState =
-  | { readonly phase: 'starting' | 'ready' }
-  | { readonly phase: 'failed'; readonly reason: string; readonly message: string }
+export type ChildState = { readonly phase: 'starting' | 'ready' } | ({ readonly phase: 'failed' } & Obstacle)
 
 export interface ChildOptions {
   /** The environment of `portico run`. The specification's wins over it. */
@@ -211,7 +209,8 @@ export class Child {
   }
 }
 
-interface Obstacle {
+/** A reason why something does not serve. */
+export interface Obstacle {
   readonly reason: string
   readonly message: string
 }
