@@ -11,6 +11,7 @@ import {
   type Problems,
   type ReconcileContext,
   readGeneration,
+  setProblemConditions,
   startConditions,
   warnOfNoEffect,
 } from '../outcome/plan.ts'
@@ -40,13 +41,7 @@ export function reportBlockedDeletion(
 
 /** Sets `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
 export function setReadiness(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
-  const invalid = problems.of('Valid')
-  const missing = problems.of('ReferencesResolved')
-  if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', formatProblems(invalid))
-  else conditions.set('Valid', 'True', 'ConfigValid', '')
-  if (missing.length > 0)
-    conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', formatProblems(missing))
-  else conditions.set('ReferencesResolved', 'True', 'AllFound', '')
+  setProblemConditions(['Valid', 'ReferencesResolved'], problems, conditions)
   const all = problems.all()
   const reason = all[0]?.reason
   if (reason === undefined) {
@@ -56,7 +51,7 @@ export function setReadiness(problems: Problems, conditions: Conditions): readon
   const message = formatProblems(all)
   conditions.set('Ready', 'False', reason, message)
   // kstatus: `Stalled` means that waiting won't help. A missing reference may still appear.
-  if (invalid.length > 0) conditions.set('Stalled', 'True', reason, message)
+  if (conditions.get('Valid')?.status === 'False') conditions.set('Stalled', 'True', reason, message)
   return [{ type: 'Warning', reason, message }]
 }
 

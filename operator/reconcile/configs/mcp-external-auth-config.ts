@@ -1,5 +1,4 @@
 import type { TObject } from 'typebox'
-import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
 import { type CredentialDeclaration, credentialTypes } from '../../../crds/settings/auth/external-auth.ts'
 import { nameInFile } from '../../../crds/settings/file-form.ts'
@@ -74,7 +73,7 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   checkSupported(mcpExternalAuthConfig, object, resolver.problems)
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.refuse(`/spec/${type}`, 'must be set')
-  checkSecrets(mcpExternalAuthConfig, object, resolver)
+  for (const ref of findSecretKeys(mcpExternalAuthConfig.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
   if (type === 'embeddedAuthServer') {
     if (embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
     return
@@ -145,9 +144,4 @@ function* findSecretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
       if (child) yield* findSecretKeys(child, inner)
     }
   }
-}
-
-/** Records every Secret and key that an object names anywhere and that is missing. */
-function checkSecrets<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, resolver: Resolver): void {
-  for (const ref of findSecretKeys(kind.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
 }

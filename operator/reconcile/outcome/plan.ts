@@ -248,6 +248,22 @@ export function conditionProblems({ status }: WithConditions): readonly Conditio
   return found
 }
 
+/** The reasons of the conditions above when they are True. `ProofReady` is True only where proofs are read. */
+const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodTemplateValid: 'TemplateValid' } as const
+
+/** Sets each of these conditions: False with its problems, or else True. */
+export function setProblemConditions(
+  types: readonly ProblemCondition[],
+  problems: Problems,
+  conditions: Conditions,
+): void {
+  for (const type of types) {
+    const found = problems.of(type)
+    if (found[0] !== undefined) conditions.set(type, 'False', found[0].reason, formatProblems(found))
+    else if (type !== 'ProofReady') conditions.set(type, 'True', trueReasons[type], '')
+  }
+}
+
 /** Sets `SettingsWarning` for fields that have no effect beside the others, so that nothing is ignored silently. */
 export function warnOfNoEffect(found: readonly ProblemDetail[], conditions: Conditions): void {
   if (found.length > 0) conditions.set('SettingsWarning', 'True', 'NoEffect', formatProblems(found))

@@ -10,10 +10,10 @@ import {
   formatProblems,
   type PlannedEvent,
   type Problem,
-  type Problems,
   problemConditions,
   type ReconcileContext,
   readGeneration,
+  setProblemConditions,
   startConditions,
 } from '../outcome/plan.ts'
 import type { Resolver } from '../references/references.ts'
@@ -51,13 +51,6 @@ interface Readiness {
   readonly reason: string
   readonly message: string
   readonly phase: 'Pending' | 'Ready' | 'Degraded' | 'Failed' | 'Stopped' | 'Terminating'
-}
-
-/** The reasons of the conditions that every workload has, when they are True. */
-const trueReasons: Readonly<Record<string, string>> = {
-  Valid: 'ConfigValid',
-  ReferencesResolved: 'AllFound',
-  PodTemplateValid: 'TemplateValid',
 }
 
 /** The syntax of a condition's reason in the API. A container runtime's own reason may be any text. */
@@ -152,15 +145,6 @@ function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefin
   else conditions.set('RouteAccepted', 'True', 'RouteAccepted', counts)
 }
 
-function setProblemConditions(problems: Problems, conditions: Conditions): void {
-  for (const condition of problemConditions) {
-    const found = problems.of(condition)
-    const reason = trueReasons[condition]
-    if (found[0] !== undefined) conditions.set(condition, 'False', found[0].reason, formatProblems(found))
-    else if (reason !== undefined) conditions.set(condition, 'True', reason, '')
-  }
-}
-
 /** Warns of a pod template that uses a ServiceAccount, because its author may not hold the rights of that account. */
 function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void {
   const uses = accountUses(spec.podTemplateSpec).map((text) => `/spec/podTemplateSpec${text}`)
@@ -211,7 +195,7 @@ function buildPlan(plan: WorkloadPlan, rendered: Rendered | undefined): Explaine
   const { kind, metadata } = object
   const seen = view.observe(kind, metadata.namespace, metadata.name)
   const conditions = startConditions(object, context.now)
-  setProblemConditions(problems, conditions)
+  setProblemConditions(problemConditions, problems, conditions)
   plan.extra?.(conditions, seen)
   warnOfAccounts(object, conditions)
   warnOfPortNames(object, conditions)

@@ -76,10 +76,8 @@ function findDefinition(name: string, { view, namespace }: Resolver): Definition
 const inOrder = (refs: readonly { readonly name: string }[], texts: LastGood, resolver: Resolver) =>
   refs
     .map(({ name }) => ({ name, found: findDefinition(name, resolver) }))
-    .map((one) => ({ ...one, isNew: typeof one.found === 'string' || formatDefinition(one.found) !== texts[one.name] }))
+    .map((one) => ({ ...one, isNew: typeof one.found === 'string' || canonicalJson(one.found) !== texts[one.name] }))
     .sort((a, b) => Number(a.isNew) - Number(b.isNew) || byText(a.name, b.name))
-
-const formatDefinition = (definition: Definition) => canonicalJson(definition)
 
 /** Returns the last good definition of a name, if it can be offered beside the names taken. */
 function findKept(text: string | undefined, taken: Taken): Definition | undefined {
@@ -108,7 +106,7 @@ export function collectCompositeTools(
   const serve = (name: string, definition: Definition) => {
     take(definition, taken)
     served.push(definition)
-    const text = formatDefinition(definition)
+    const text = canonicalJson(definition)
     kept += text.length
     if (kept <= MOST_KEPT) lastGood[name] = text
   }

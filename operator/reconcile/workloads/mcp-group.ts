@@ -3,8 +3,6 @@ import type { ClusterView } from '../../model/view.ts'
 import { reportBlockedDeletion } from '../configs/config.ts'
 import { type ExplainedPlan, type ReconcileContext, readGeneration, startConditions } from '../outcome/plan.ts'
 
-const formatCount = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
-
 /** Lists the members of a group. A deleted group stays while any object names it: its gateways need it. */
 export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace, name } = object.metadata
@@ -17,12 +15,8 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
   conditions.set('Ready', 'True', 'Ready', '')
   const events = reportBlockedDeletion(object, referrers, conditions)
   const members = servers.length + remoteProxies.length + entries.length
-  conditions.set(
-    'MembersListed',
-    'True',
-    members === 0 ? 'NoMembers' : 'Listed',
-    members === 0 ? 'no object names this group yet' : formatCount(members, 'member', 'members'),
-  )
+  if (members === 0) conditions.set('MembersListed', 'True', 'NoMembers', 'no object names this group yet')
+  else conditions.set('MembersListed', 'True', 'Listed', `${members} ${members === 1 ? 'member' : 'members'}`)
   return {
     children: [],
     status: {

@@ -265,9 +265,10 @@ interface Selector {
   readonly matchLabels?: Readonly<Record<string, string>>
 }
 
-const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
-const KEY = /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
-const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
+/** A DNS label. */
+export const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+export const QUALIFIED = /^(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
+export const LABEL_VALUE = /^(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 
 /** The namespace and the label of the operator's pods, as operator/deploy installs them. */
 export const OPERATOR_NAMESPACE = 'portico-system'
@@ -297,10 +298,9 @@ export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
 
 function parseLabels(text: string): Readonly<Record<string, string>> | undefined {
   const pairs = text.split(',').map((pair) => pair.split('='))
-  const sound = pairs.every(
-    ([key = '', value = '', ...more]) => KEY.test(key) && VALUE.test(value) && more.length === 0,
-  )
-  return sound && pairs.every((pair) => pair.length === 2) ? Object.fromEntries(pairs) : undefined
+  const isSound = ([key = '', value, ...more]: readonly string[]) =>
+    QUALIFIED.test(key) && value !== undefined && LABEL_VALUE.test(value) && more.length === 0
+  return pairs.every(isSound) ? Object.fromEntries(pairs) : undefined
 }
 
 /** Parses `NAMESPACE`, `NAMESPACE/label=value,…` or a CIDR. Returns undefined for any other text. */

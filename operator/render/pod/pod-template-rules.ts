@@ -3,11 +3,9 @@
  * refuses the rest.
  */
 import { isObject } from '../../../crds/settings/json.ts'
+import { LABEL, LABEL_VALUE, QUALIFIED } from '../network/network.ts'
 
-const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-const QUALIFIED = /^(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
-const LABEL_VALUE = /^(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 const VARIABLE = /^[ -<>-~]+$/
 const PORT_NAME = /^(?=.{1,15}$)(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/
 

@@ -24,11 +24,8 @@ export function findWorkload({ labels = {}, namespace = '' }: KubernetesObject['
 export const findController = (object: KubernetesObject): OwnerReference | undefined =>
   object.metadata.ownerReferences?.find((reference) => reference.controller === true)
 
-export interface Owner {
-  readonly kind: string
+export interface Owner extends WorkloadName {
   readonly uid: string
-  readonly namespace: string
-  readonly name: string
 }
 
 /**

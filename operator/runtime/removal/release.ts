@@ -4,19 +4,13 @@ import type { KubernetesObject } from '../../model/view.ts'
 
 const TRIES = 5
 
-interface HeldObject {
-  readonly namespace?: string | undefined
-  readonly name: string
-  readonly uid?: string | undefined
-}
-
 /**
  * Removes one finalizer from an object, whoever added it. Other finalizers stay. An object that is gone is a success.
  */
 export async function takeFinalizer(
   api: ApiServer,
   resource: Resource,
-  { namespace = '', name, uid }: HeldObject,
+  { namespace = '', name, uid }: Pick<KubernetesObject['metadata'], 'namespace' | 'name' | 'uid'>,
   finalizer: string,
 ): Promise<void> {
   for (let attempt = 1; ; attempt++) {
