@@ -57,6 +57,7 @@ const buildComponent = (file: string, items: readonly (readonly [list: string, v
   ],
 })
 
+/** Returns the component with the admission webhook: objects, and a port and an option of the operator. */
 const buildAdmissionComponent = (namespace: string): object =>
   buildComponent('admission.yaml', [
     ['args', '--admission'],

@@ -103,6 +103,7 @@ type BackendPinning = NonNullable<BackendConfig['pinning']>
 type Pins = NonNullable<BackendPinning['pins']>
 type Unlisted = NonNullable<Pins['unlisted']>
 
+/** A member of a gateway. */
 type PinnedServer = MCPServer | MCPRemoteProxy | MCPServerEntry
 
 export type GatewayPinning = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['pinning']>
