@@ -127,7 +127,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
   const prometheus =
     metrics &&
     new Prometheus({
-      prometheusUrl: metrics.prometheusUrl,
+      ...metrics,
       bearerTokenFile: metrics.bearerTokenFile && inFolder(metrics.bearerTokenFile),
       caBundleFile: metrics.caBundleFile && inFolder(metrics.caBundleFile),
     })

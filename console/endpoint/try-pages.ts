@@ -52,20 +52,19 @@ const toRow = ({ name, title, description, annotations }: Tool, href: string): T
   href: `${href}/tools/${encodeURIComponent(name)}`,
 })
 
-async function toolsFacts(visit: Visit, listed: Listed | undefined): Promise<ToolsFacts> {
+async function toolsFacts(visit: Visit, listed: Listed): Promise<ToolsFacts> {
   const { object, token } = requireTarget(visit)
   const head = await buildHead(visit, object)
-  const refused = listed !== undefined && 'refused' in listed ? listed.refused : undefined
-  const failed = listed !== undefined && 'failed' in listed ? listed.failed : undefined
+  const refused = 'refused' in listed ? listed.refused : undefined
   return {
     ...head,
-    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => toRow(tool, head.href)) : [],
+    tools: 'tools' in listed ? listed.tools.map((tool) => toRow(tool, head.href)) : [],
     missing:
-      listed === undefined
-        ? 'still asking'
+      'failed' in listed
+        ? listed.failed
         : refused
           ? `HTTP ${refused.status}: ${refused.challenge ?? refused.text.slice(0, 300)}`
-          : (failed ?? null),
+          : null,
     needsToken: refused?.status === 401 || refused?.status === 403,
     hasToken: token !== undefined,
   }
@@ -95,10 +94,9 @@ export const tools: Page = async (visit) => {
     return beginLogin(visit, { object, back, values: chooseInputToKeep(form) })
   }
   if (form !== undefined) keepToken(visit, object, form)
-  const facts = await toolsFacts(
-    visit,
-    await waitBriefly(list(visit, requireTarget(visit).target), visit.isPage && form === undefined),
-  )
+  const asked = list(visit, requireTarget(visit).target)
+  const listed = await waitBriefly(asked, visit.isPage && form === undefined)
+  const facts = await toolsFacts(visit, listed ?? { failed: 'still asking' })
   return {
     title: `${facts.name}: tools`,
     facts,
@@ -162,14 +160,9 @@ async function callTool(visit: Visit, target: Target, tool: Tool, fields: readon
   if (typeof given === 'string') return { problem: given, result: null }
   if (isDestructive(tool) && form.get('confirmed') !== 'yes')
     return { problem: 'Confirm that it may destroy something.', result: null }
-  const responses = readAnswers(form)
-  if (typeof responses === 'string') return { problem: responses, result: null }
-  const state = form.get('state') ?? ''
-  const params = {
-    arguments: given,
-    ...(responses && { inputResponses: responses }),
-    ...(state !== '' && { requestState: state }),
-  }
+  const inputResponses = readAnswers(form)
+  if (typeof inputResponses === 'string') return { problem: inputResponses, result: null }
+  const params = { arguments: given, inputResponses, requestState: form.get('state') || undefined }
   try {
     return { problem: null, given, result: await run(target, tool.name, params, visit) }
   } catch (error) {
@@ -227,11 +220,10 @@ export const tryTool: Page = async (visit) => {
     result,
     why: result?.status === 403 ? { arguments: JSON.stringify(given), claims: claimsText(target.token) } : null,
   }
-  const [call, token, access] = [row.href, `${facts.href}/tools`, `${facts.href}/access`].map(visit.formToken) as [
-    string,
-    string,
-    string,
-  ]
-  const content = tryPage(all, { call, token, access })
+  const content = tryPage(all, {
+    call: visit.formToken(row.href),
+    token: visit.formToken(`${facts.href}/tools`),
+    access: visit.formToken(`${facts.href}/access`),
+  })
   return { title: tool.name, facts: all, content, isLive: false }
 }

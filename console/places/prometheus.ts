@@ -2,12 +2,9 @@ import { readFileSync } from 'node:fs'
 import { type Dispatcher, request } from 'undici'
 import { isObject } from '../../crds/settings/json.ts'
 import { boundedAgent, createBoundedAgent } from '../../dataplane/net/bounded-agent.ts'
+import type { ConsoleConfig } from '../config/console.ts'
 
-export interface PrometheusSettings {
-  readonly prometheusUrl: string
-  readonly bearerTokenFile?: string | undefined
-  readonly caBundleFile?: string | undefined
-}
+type Settings = NonNullable<ConsoleConfig['metrics']>
 
 /** A series of an answer: its labels and its value. */
 export interface Sample {
@@ -22,10 +19,10 @@ const LARGEST = 8 * 1024 * 1024
  * Queries Prometheus. The console writes every query; a browser supplies only names, which the console has looked up.
  */
 export class Prometheus {
-  readonly #settings: PrometheusSettings
+  readonly #settings: Settings
   readonly #dispatcher: Dispatcher
 
-  constructor(settings: PrometheusSettings) {
+  constructor(settings: Settings) {
     this.#settings = settings
     const ca = settings.caBundleFile
     this.#dispatcher = ca === undefined ? boundedAgent : createBoundedAgent({ ca: readFileSync(ca, 'utf8') })
