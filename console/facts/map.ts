@@ -111,7 +111,9 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
   const subjects = shown.slice(0, MOST_BOXES)
   const nodes = new Map<string, Node>()
   for (const subject of subjects) addNode(nodes, buildBox(subject), findRank(subject.kind))
-  for (const [namespace, { length }] of foldedIn(all, open)) addNode(nodes, foldedBox(namespace, length), 0)
+  const folded = all.filter(({ namespace }) => open?.has(namespace) === false)
+  for (const [namespace, { length }] of Map.groupBy(folded, (one) => one.namespace))
+    addNode(nodes, foldedBox(namespace, length), 0)
   // References stay in a namespace, so none leads out of a folded one. Objects beyond the bound have no box.
   const isDrawn = (id: ObjectId) => nodes.has(formatKey(id)) || !objects.get(id.kind, id.namespace, id.name)
   const pairs = pairsIn(objects, subjects, query.outside)
@@ -136,17 +138,6 @@ export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: 
     ns: query.ns,
     outside: query.outside,
   }
-}
-
-function foldedIn(
-  all: readonly Subject[],
-  open: ReadonlySet<string> | undefined,
-): ReadonlyMap<string, { length: number }> {
-  if (open === undefined) return new Map()
-  return Map.groupBy(
-    all.filter(({ namespace }) => !open.has(namespace)),
-    ({ namespace }) => namespace,
-  )
 }
 
 function buildBox(subject: Subject): Omit<Box, 'x' | 'y'> {

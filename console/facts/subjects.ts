@@ -94,11 +94,8 @@ function findOwnFacts(object: KubernetesObject): OwnFacts {
  */
 export function listSubjects(objects: ObjectIndex, reports: ReportsByObject): readonly Subject[] {
   const all = objects.all()
-  const seen = collectViews(
-    objects,
-    all.filter(({ kind }) => kind === 'VirtualMCPServer'),
-    reports,
-  )
+  const gateways = all.filter(({ kind }) => kind === 'VirtualMCPServer')
+  const seen = collectViews(objects, gateways, reports)
   return all.map((object) => {
     const { key, subject } = findOwnFacts(object)
     const view = seen.get(key)

@@ -50,22 +50,13 @@ const isAt = (path: string, place: string): boolean =>
     ? path === '/'
     : path === place || path.startsWith(`${place}/`) || (place === '/workloads' && path.startsWith('/ns/'))
 
-const navigation = (path: string): Element =>
-  h(
-    'nav',
-    { class: 'main', 'aria-label': 'Console' },
-    h(
-      'ul',
-      {},
-      PLACES.map(([place, name, key]) =>
-        h(
-          'li',
-          {},
-          h('a', { href: place, 'data-go': key, 'aria-current': isAt(path, place) ? 'page' : undefined }, name),
-        ),
-      ),
-    ),
-  )
+function navigation(path: string): Element {
+  const items = PLACES.map(([href, name, key]) => {
+    const current = isAt(path, href) ? 'page' : undefined
+    return h('li', {}, h('a', { href, 'data-go': key, 'aria-current': current }, name))
+  })
+  return h('nav', { class: 'main', 'aria-label': 'Console' }, h('ul', {}, items))
+}
 
 const find = (query: string | undefined): Element =>
   h(

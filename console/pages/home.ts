@@ -14,22 +14,13 @@ const TALLIES: readonly (readonly [State, string])[] = [
 ]
 
 function tally({ counts }: HomeFacts): Element {
-  return h(
-    'ul',
-    { class: 'tally' },
-    TALLIES.filter(([state]) => state !== 'unknown' || counts.unknown > 0).map(([state, word]) =>
-      h(
-        'li',
-        { 'data-key': state },
-        h(
-          'a',
-          { class: counts[state] === 0 ? 'none' : state, href: `/workloads?kind=all&state=${state}` },
-          h('b', {}, String(counts[state])),
-          h('span', {}, h('span', { 'aria-hidden': 'true' }, `${SIGNS[state]} `), word),
-        ),
-      ),
-    ),
-  )
+  const shown = TALLIES.filter(([state]) => state !== 'unknown' || counts.unknown > 0)
+  const items = shown.map(([state, word]) => {
+    const attributes = { class: counts[state] === 0 ? 'none' : state, href: `/workloads?kind=all&state=${state}` }
+    const words = h('span', {}, h('span', { 'aria-hidden': 'true' }, `${SIGNS[state]} `), word)
+    return h('li', { 'data-key': state }, h('a', attributes, h('b', {}, String(counts[state])), words))
+  })
+  return h('ul', { class: 'tally' }, items)
 }
 
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`

@@ -83,6 +83,11 @@ export const details = (summary: string, ...shown: Parameters<typeof preformatte
 
 /** Renders a table whose first column is the row header. On a narrow screen each row is a card. */
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {
+  const heads = columns.map(({ title, isNumber }) => h('th', { scope: 'col', class: isNumber && 'num' }, title))
+  const renderRow = (row: Row) => {
+    const cells = columns.map((column, index) => renderCell(column, row, index === 0))
+    return h('tr', { 'data-key': options.key(row) }, cells)
+  }
   return h(
     'div',
     { class: options.isBroad === true ? 'table broad' : 'table' },
@@ -90,26 +95,8 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
       'table',
       {},
       h('caption', {}, options.caption),
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          columns.map(({ title, isNumber }) => h('th', { scope: 'col', class: isNumber && 'num' }, title)),
-        ),
-      ),
-      h(
-        'tbody',
-        { 'data-rows': options.isRead === true ? 'ask' : undefined },
-        each(rows, (row) =>
-          h(
-            'tr',
-            { 'data-key': options.key(row) },
-            columns.map((column, index) => renderCell(column, row, index === 0)),
-          ),
-        ),
-      ),
+      h('thead', {}, h('tr', {}, heads)),
+      h('tbody', { 'data-rows': options.isRead === true ? 'ask' : undefined }, each(rows, renderRow)),
     ),
   )
 }

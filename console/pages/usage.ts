@@ -79,6 +79,9 @@ export const usageSums = (sums: readonly UsageSum[], from: string, to: string): 
     },
   )
 
+const csvPath = ({ href, from, to, by }: UsageFacts): string =>
+  `${href}/usage?${new URLSearchParams({ from, to, by, format: 'csv' })}`
+
 /** Renders the calls of one workload by tool, backend, client or person. */
 export const usagePage = (facts: UsageFacts): Child => [
   workloadHead(facts, 'usage'),
@@ -98,17 +101,6 @@ export const usagePage = (facts: UsageFacts): Child => [
     empty(h('p', {}, 'No call in this time.'), h('p', {}, h('a', { href: `${facts.href}/tools` }, 'Try a tool'))),
   facts.rows.length > 0 && [
     usageTable(facts),
-    h(
-      'p',
-      { class: 'pages' },
-      h(
-        'a',
-        {
-          class: 'button quiet',
-          href: `${facts.href}/usage?${new URLSearchParams({ from: facts.from, to: facts.to, by: facts.by, format: 'csv' })}`,
-        },
-        'Download CSV',
-      ),
-    ),
+    h('p', { class: 'pages' }, h('a', { class: 'button quiet', href: csvPath(facts) }, 'Download CSV')),
   ],
 ]

@@ -33,6 +33,10 @@ const TITLES: Readonly<Record<string, string>> = {
 
 /** Renders the head of each page of an object: its name and state, and links to the parts of the page. */
 export function workloadHead(head: Headed, part: string): Child {
+  const tabs = ['', ...listParts(head.kind)].map((one) => {
+    const href = one === '' ? head.href : `${head.href}/${one}`
+    return h('li', {}, h('a', { href, 'aria-current': one === part ? 'page' : undefined }, TITLES[one] ?? one))
+  })
   return [
     h(
       'p',
@@ -48,28 +52,7 @@ export function workloadHead(head: Headed, part: string): Child {
       h('span', { class: 'tag quiet' }, describeKind(head.kind)),
       stateTag(head.state),
     ),
-    h(
-      'nav',
-      { 'aria-label': 'Parts of this page' },
-      h(
-        'ul',
-        { class: 'tabs' },
-        ['', ...listParts(head.kind)].map((one) =>
-          h(
-            'li',
-            {},
-            h(
-              'a',
-              {
-                href: one === '' ? head.href : `${head.href}/${one}`,
-                'aria-current': one === part ? 'page' : undefined,
-              },
-              TITLES[one] ?? one,
-            ),
-          ),
-        ),
-      ),
-    ),
+    h('nav', { 'aria-label': 'Parts of this page' }, h('ul', { class: 'tabs' }, tabs)),
   ]
 }
 
@@ -179,6 +162,10 @@ const conditions = (facts: WorkloadFacts, now: number): Child =>
 export function workloadPage(facts: WorkloadFacts, now: number): Child {
   const { replicas, readyReplicas, url, file } = facts
   const impact = facts.state === 'ill' ? impactText(facts) : ''
+  const usedBy = facts.referrers.slice(0, 100).map(({ kind, name, href }, index) => {
+    const before = index > 0 && ', '
+    return [before, h('a', { href }, name), ` (${describeKind(kind)})`]
+  })
   return [
     workloadHead(facts, ''),
     list([
@@ -186,18 +173,7 @@ export function workloadPage(facts: WorkloadFacts, now: number): Child {
       ['Pods', replicas === null ? null : `${readyReplicas ?? 0} of ${replicas} ready`],
       ['Manifest', file],
       ['Affects', impact === '' ? null : impact],
-      [
-        'Used by',
-        facts.referrers.length === 0
-          ? null
-          : facts.referrers
-              .slice(0, 100)
-              .map((one, index) => [
-                index > 0 ? ', ' : '',
-                h('a', { href: one.href }, one.name),
-                ` (${describeKind(one.kind)})`,
-              ]),
-      ],
+      ['Used by', usedBy.length === 0 ? null : usedBy],
     ]),
     facts.pending > 0 && h('p', { class: 'soft', 'data-pending': true }, 'Still asking its pods.'),
     facts.troubles.length > 0 && [
