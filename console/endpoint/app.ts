@@ -212,14 +212,9 @@ const stillAsking: Answer = {
     h('p', { 'data-pending': true }, 'The API server is slow. This page updates when it answers.'),
   ],
 }
-const emptyWorldNote: Pick<World, 'asOf' | 'cut' | 'notReadable' | 'namespaces' | 'stale' | 'needsNamespaces'> = {
-  asOf: 0,
-  cut: false,
-  notReadable: [],
-  namespaces: [],
-}
+type WorldNotes = Omit<World, 'objects'>
 
-type WorldNotes = typeof emptyWorldNote
+const emptyWorldNote: WorldNotes = { asOf: 0, cut: false, notReadable: [], namespaces: [] }
 
 function answer(
   c: Context<Env>,

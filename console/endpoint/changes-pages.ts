@@ -2,7 +2,7 @@ import { readDefinitionFacts } from '../facts/changes.ts'
 import { changesPage, definitionsView, unpinned } from '../pages/changes.ts'
 import { h } from '../pages/element.ts'
 import { workloadLinks } from '../pages/workloads.ts'
-import { buildHead, listCallable, requireMcpObject } from './pages.ts'
+import { buildHead, listCallable, requirePart } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 
 /** Returns the folder of the manifests, for a command. In a cluster it is unknown, so the result is a placeholder. */
@@ -11,7 +11,7 @@ const findFolder = ({ kind, title }: Visit['places']): string => (kind === 'mach
 /** Shows the definitions of one workload's servers. */
 export const changes: Page = async (visit) => {
   const { places, session, isPage } = visit
-  const object = requireMcpObject(visit)
+  const object = requirePart(visit, 'changes')
   const report = (await waitBriefly(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
   const facts = { ...(await buildHead(visit, object)), ...readDefinitionFacts(report) }
   return { title: `${facts.name}: changes`, facts, content: changesPage(facts, findFolder(places)) }

@@ -8,7 +8,6 @@ import { connectFacts, type LoginFacts } from '../facts/connect.ts'
 import { readCursor } from '../facts/list.ts'
 import { mapFacts } from '../facts/map.ts'
 import { sourceFacts } from '../facts/source.ts'
-import { listParts } from '../facts/workload.ts'
 import { claimsText } from '../mcp/tokens.ts'
 import { accessPage, deniedTable } from '../pages/access.ts'
 import { connectPage } from '../pages/connect.ts'
@@ -21,16 +20,10 @@ import { workloadHead } from '../pages/workload.ts'
 import { workloadLinks } from '../pages/workloads.ts'
 import { buildPath, formatKey, identify } from '../places/object-id.ts'
 import { PlaceError } from '../places/place.ts'
-import { askGateways, buildHead, listCallable, requireObject } from './pages.ts'
+import { askGateways, buildHead, listCallable, requireObject, requirePart } from './pages.ts'
 import { toolNames } from './try-pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 import { loginFacts } from './workload-logins.ts'
-
-const requirePart = (visit: Visit, part: string) => {
-  const object = requireObject(visit)
-  if (!listParts(object.kind).includes(part)) throw new PublicError('not_found')
-  return object
-}
 
 const readMapList = ({ c, query }: Visit) => ({ path: c.req.path, start: Number(readCursor(query('cursor'))) })
 

@@ -3,7 +3,7 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { homeFacts } from '../facts/home.ts'
 import { listFacts, readListQuery } from '../facts/list.ts'
 import { findSubject, type ReportsByObject } from '../facts/subjects.ts'
-import { type Headed, workloadFacts } from '../facts/workload.ts'
+import { type Headed, listParts, workloadFacts } from '../facts/workload.ts'
 import { homePage } from '../pages/home.ts'
 import { workloadPage } from '../pages/workload.ts'
 import { workloadsPage } from '../pages/workloads.ts'
@@ -99,9 +99,9 @@ export function listCallable({ world, places }: Visit, part: string) {
   }
 }
 
-/** Returns the workload that the path names. Throws `not_found`, also if clients do not call it. */
-export function requireMcpObject(visit: Visit) {
+/** Returns the object that the path names. Throws `not_found`, also if its page has no such part. */
+export function requirePart(visit: Visit, part: string): KubernetesObject {
   const object = requireObject(visit)
-  if (!servesMcp(object.kind)) throw new PublicError('not_found')
+  if (!listParts(object.kind).includes(part)) throw new PublicError('not_found')
   return object
 }

@@ -14,7 +14,7 @@ import { type Field, INPUT, readAnswers, readArguments, readFields } from '../mc
 import { claimsText } from '../mcp/tokens.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
 import { buildPath, formatKey, identify } from '../places/object-id.ts'
-import { buildHead, requireMcpObject } from './pages.ts'
+import { buildHead, requirePart } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 import { beginLogin, keepToken } from './workload-logins.ts'
 
@@ -22,7 +22,7 @@ import { beginLogin, keepToken } from './workload-logins.ts'
  * Returns the workload and the target of calls to it. The address comes from `places`, never from the object itself.
  */
 function requireTarget(visit: Visit) {
-  const object = requireMcpObject(visit)
+  const object = requirePart(visit, 'tools')
   const { places, session, tokens } = visit
   const base = places.address(session.viewer, object)
   const token = tokens.get(session.id, formatKey(identify(object)))

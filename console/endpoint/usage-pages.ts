@@ -13,7 +13,7 @@ import {
 import { h } from '../pages/element.ts'
 import { usagePage, usageSums } from '../pages/usage.ts'
 import { workloadLinks } from '../pages/workloads.ts'
-import { buildHead, listCallable, requireMcpObject } from './pages.ts'
+import { buildHead, listCallable, requirePart } from './pages.ts'
 import { type Page, type Visit, waitBriefly } from './visit.ts'
 
 /** The text for a workload whose counters are off. */
@@ -30,7 +30,7 @@ function explainMissing(missing: string | null): string | null {
 
 async function readUsage(visit: Visit): Promise<UsageFacts> {
   const { query, now, prometheus, places, session, isPage } = visit
-  const object = requireMcpObject(visit)
+  const object = requirePart(visit, 'usage')
   const head = await buildHead(visit, object)
   const { from, to, ...period } = readPeriod(query('from'), query('to'), now)
   const by = COUNTED.find((one) => one === query('by')) ?? 'tool'

@@ -1,5 +1,4 @@
 import { stringify } from 'yaml'
-import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import type { Headed } from './workload.ts'
 
@@ -38,7 +37,7 @@ export function sourceFacts(object: KubernetesObject, head: Headed, file: string
   }
   return {
     ...head,
-    yaml: stringify({ apiVersion, kind, metadata: given, ...(isObject(rest) ? rest : {}) }),
+    yaml: stringify({ apiVersion, kind, metadata: given, ...rest }),
     file: file ?? null,
     /** The tool that manages the object: Argo CD, Flux or Helm; null if unknown. */
     managedBy: managedBy(object),

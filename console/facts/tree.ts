@@ -1,4 +1,4 @@
-import { type KindName, kinds } from '../../crds/index.ts'
+import { findKind } from '../../crds/index.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'
@@ -17,7 +17,6 @@ const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed|Healthy|Approved)$/
 /** Types of conditions that `Ready` summarizes. */
 const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 
-const findRole = (kind: string) => kinds[kind as KindName]?.role
 const leaf = (text: string): Branch => ({ text, branches: [] })
 
 interface Status {
@@ -105,7 +104,7 @@ function listReferences(objects: ObjectIndex, workload: KubernetesObject, report
   const isGateway = workload.kind === 'VirtualMCPServer'
   return objects.references(workload.kind, namespace, name).flatMap((reference) => {
     const object = objects.get(reference.kind, namespace, reference.name)
-    if (findRole(reference.kind) === undefined) return []
+    if (findKind(reference.kind) === undefined) return []
     if (!object) return [leaf(`${reference.kind} ${reference.name}: missing`)]
     const members = isGateway && object.kind === 'MCPGroup' ? listMembers(objects, object, reports) : []
     return [{ text: formatTitle(object), object: identify(object), branches: [...troubles(object), ...members] }]

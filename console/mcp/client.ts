@@ -39,13 +39,6 @@ const LONGEST = 5
 const MOST_BYTES = 16 * 1024 * 1024
 
 /**
- * Returns the header with the name of the tool, which the modern era repeats from the body (MCP 2026-07-28, Streamable
- * HTTP).
- */
-const buildNameHeader = (params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
-  typeof params['name'] === 'string' ? { 'mcp-name': encodeHeader(params['name']) } : {}
-
-/**
  * Returns a name as a header value. A name with other characters than visible ASCII is encoded as the specification
  * says.
  */
@@ -78,7 +71,8 @@ export async function callMcp(
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': REVISION,
       'mcp-method': method,
-      ...buildNameHeader(params),
+      // The modern era repeats the name of the tool from the body (MCP 2026-07-28, Streamable HTTP).
+      ...(typeof params['name'] === 'string' && { 'mcp-name': encodeHeader(params['name']) }),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }),
