@@ -7,8 +7,7 @@ import { encodeHeaderValue, hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION }
 import { editObject } from '../mcp/json.ts'
 import { hasSkillScheme, innermost, isCanonicalSkill, SKILL_SCHEME } from '../mcp/skills.ts'
 import { memoize } from './memoized.ts'
-import type { Route } from './shape.ts'
-import { fitName, otherName, readShape } from './shape.ts'
+import { fitName, otherName, type Route, readShape } from './shape.ts'
 import {
   type BackendSkills,
   buildSkillCatalog,

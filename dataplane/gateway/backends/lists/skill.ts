@@ -1,8 +1,7 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { hasSkillScheme, isCanonicalSkill, MANIFEST, spellingKey } from '../../mcp/skills.ts'
 import type { ListRoom } from './list-memory.ts'
-import type { BackendItem, ListPage, NewEntry } from './list-page.ts'
-import { readPage } from './list-page.ts'
+import { type BackendItem, type ListPage, type NewEntry, readPage } from './list-page.ts'
 
 /** The limits of one backend's list of skills: pages, entries, and characters of JSON text. */
 export const skillLimits = { pages: 50, skills: 2_000, text: 16 * 1024 * 1024 } as const
