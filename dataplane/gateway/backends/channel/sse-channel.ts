@@ -29,7 +29,7 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
     const own = ownHeaders(headers)
     const stream = new Stream({
       receiver,
-      opened: (endpoint) => resolve(new SseChannel(endpoint, own, { dispatcher, share }, stream)),
+      opened: (endpoint) => resolve(channelTo(endpoint, own, { dispatcher, share }, stream)),
       refused: reject,
       url,
       share,
@@ -45,45 +45,32 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
 
 type Peer = Pick<SseChannelOptions, 'dispatcher' | 'share'>
 
-class SseChannel implements Channel {
-  #path: string
-  readonly #origin: URL
-  readonly #headers: readonly string[]
-  readonly #peer: Peer
-  readonly #stream: Stream
-
-  constructor(endpoint: URL, headers: readonly string[], peer: Peer, stream: Stream) {
-    this.#path = endpoint.pathname + endpoint.search
-    this.#origin = endpoint
-    this.#headers = headers
-    this.#peer = peer
-    this.#stream = stream
-  }
-
-  async send(text: string, headers?: readonly string[]): Promise<void> {
-    const own = headers === undefined ? this.#headers : ownHeaders(headers)
-    const { status, text: body } = await requestBackend({
-      ...this.#peer,
-      path: this.#path,
-      url: this.#origin,
-      onRedirect: (path) => {
-        this.#path = path
-      },
-      method: 'POST',
-      headers: ['content-type', 'application/json', ...IDENTITY, ...own],
-      body: text,
-      timeoutMs: PATIENCE_MS,
-      isAnswerless: true,
-    })
-    if (isSuccess(status)) return
-    // The server no longer knows this stream. The message fails before the channel closes, as in a lost session.
-    if (status === 404) setImmediate(() => this.close())
-    const rpcError = readRpcError(body, memberText(text, 'id'))
-    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, rpcError })
-  }
-
-  close(): void {
-    this.#stream.stop()
+/** Returns the channel whose messages go to this address, with the headers `own` (a flat list) unless they have others. */
+function channelTo(endpoint: URL, own: readonly string[], peer: Peer, stream: Stream): Channel {
+  let path = endpoint.pathname + endpoint.search
+  return {
+    async send(text, headers) {
+      const sent = headers === undefined ? own : ownHeaders(headers)
+      const { status, text: body } = await requestBackend({
+        ...peer,
+        path,
+        url: endpoint,
+        onRedirect(target) {
+          path = target
+        },
+        method: 'POST',
+        headers: ['content-type', 'application/json', ...IDENTITY, ...sent],
+        body: text,
+        timeoutMs: PATIENCE_MS,
+        isAnswerless: true,
+      })
+      if (isSuccess(status)) return
+      // The server no longer knows this stream. The message fails before the channel closes, as in a lost session.
+      if (status === 404) setImmediate(() => stream.stop())
+      const rpcError = readRpcError(body, memberText(text, 'id'))
+      throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status, rpcError })
+    },
+    close: () => stream.stop(),
   }
 }
 
