@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Reservation, type Share } from '../../../server/budget.ts'
 import { forEachKind, type ListKind } from './list-kind.ts'
+import type { BackendItem } from './list-page.ts'
 
 /** The bytes counted for an item in addition to its text. */
 const ITEM_BYTES = 256
@@ -90,10 +91,7 @@ export class ListRooms {
 }
 
 /** An item of a list. Its other members all derive from its JSON text. */
-interface Item {
-  readonly text: string
-  readonly source?: string | undefined
-}
+type Item = Pick<BackendItem, 'text' | 'source'>
 
 /**
  * Shares equal lists: callers to whom a backend shows the same texts hold one list. A list is remembered while a caller

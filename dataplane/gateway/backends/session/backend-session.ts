@@ -145,15 +145,13 @@ export class BackendSession {
       body,
       isInSession: true,
       onHead: (head) => this.takeId(opened, head[SESSION_HEADER]),
-      onRequest: (id, bytes) => this.#answerOwn(id, bytes),
+      // A request that the backend sends during the gateway's own request concerns no client.
+      onRequest: (id, bytes) => {
+        this.#checkFlood()
+        this.answer(methodOf(bytes), id)
+      },
       ...(mayBeLate === true ? { onAccepted: (take) => this.awaitAnswer(memberText(body, 'id') ?? '', take) } : {}),
     })
-  }
-
-  /** Answers a request that the backend sends during the gateway's own request, which concerns no client. */
-  #answerOwn(id: string, bytes: Buffer): void {
-    this.#checkFlood()
-    this.answer(methodOf(bytes), id)
   }
 
   /**

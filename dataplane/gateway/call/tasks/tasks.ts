@@ -151,8 +151,8 @@ export class TaskIds {
     if (!answer.includes('"taskId"')) return answer
     const text = answer.toString('utf8')
     const result = memberText(text, 'result')
-    const id: unknown = result === undefined ? undefined : JSON.parse(memberText(result, 'taskId') ?? 'null')
-    if (result === undefined || typeof id !== 'string') return answer
+    const id = result === undefined ? undefined : readTaskId(result)
+    if (result === undefined || id === undefined) return answer
     const taskId = JSON.stringify(this.wrap(backend, binding, id, tool))
     return Buffer.from(editObject(text, { result: editObject(result, { taskId }) }))
   }
