@@ -73,16 +73,16 @@ export class Gateway {
   /** The tool search that replaces the list of all tools. */
   search: ToolSearch | undefined
   readonly sessions: Sessions
-  readonly inFlight: InFlight
+  readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call could not be handled'))
   /** The keys for sealed values that clients return to any replica. */
-  readonly keys: SharedKeys
+  readonly keys = new SharedKeys()
   readonly proofs: Proofs
   /** The answers to clients whose connection is at another replica. */
-  readonly relays: Relays
-  readonly suspended: SuspendedCalls
-  readonly taskIds: TaskIds
+  readonly relays = new Relays((error) => this.faulted(error, 'an answer could not be relayed between replicas'))
+  readonly suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
+  readonly taskIds = new TaskIds(this.keys)
   readonly workflows = new WorkflowRuns()
-  readonly streams: Streams
+  readonly streams = new Streams(this.relays)
   /** The responses that must end with the tokens of their requests. */
   readonly tokens: TokenWatch
   /** The modern clients with an open subscription. */
@@ -99,7 +99,7 @@ export class Gateway {
   /** The findings of a newer configuration that was refused; empty if the newest one is in use. */
   refused: readonly Finding[] = []
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
-  readonly #retired: Retired
+  readonly #retired = new Retired((error) => this.faulted(error, 'connections to an issuer could not be closed'))
   readonly #backends: Backends
   readonly #storage: StorageFollower
   readonly #sweep: NodeJS.Timeout
@@ -112,7 +112,6 @@ export class Gateway {
    */
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     const { log, observe, audit, memoryBytes } = options
-    const faults = (what: string) => (error: unknown) => this.faulted(error, what)
     this.log = log
     this.observe = observe
     this.audit = audit
@@ -120,16 +119,9 @@ export class Gateway {
     this.budget = new Budget(budgetLimits(memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(memoryBytes) / 2)
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(memoryBytes) })
-    this.inFlight = new InFlight(faults('the deadline of a call could not be handled'))
-    this.keys = new SharedKeys()
     this.proofs = new Proofs(this.keys, log)
-    this.taskIds = new TaskIds(this.keys)
-    this.relays = new Relays(faults('an answer could not be relayed between replicas'))
-    this.suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
-    this.streams = new Streams(this.relays)
     this.#setupOptions = { ...options, issuers: new Issuers(), proofState: this.proofs }
     this.setup = setUp(withoutPins(loaded), this.#setupOptions)
-    this.#retired = new Retired(faults('connections to an issuer could not be closed'))
     this.tokens = createTokenWatch(this)
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
     this.shared = createSharedView(this, this.#backends)

@@ -104,10 +104,8 @@ export interface KeptCatalogs {
   /** The version of the shared lists that they were built from. */
   readonly version: number
   /** The catalogs; undefined if they were dropped. */
-  readonly catalogs: Catalogs | undefined
+  catalogs: Catalogs | undefined
 }
-
-type Kept = { -readonly [Name in keyof KeptCatalogs]: KeptCatalogs[Name] }
 
 /** The most catalogs in the cache, whatever their size. */
 const MOST = 4096
@@ -118,7 +116,7 @@ const MOST = 4096
  * used ones are dropped, and rebuilt when needed.
  */
 export class SharedCatalogs {
-  readonly #kept: LRUCache<string, Kept>
+  readonly #kept: LRUCache<string, KeptCatalogs>
 
   /** @param mostBytes the limit of all catalogs together */
   constructor(mostBytes: number) {
@@ -150,7 +148,7 @@ export class SharedCatalogs {
     const known = this.#kept.get(key)
     if (known?.catalogs !== undefined) return { kept: known, catalogs: known.catalogs }
     const catalogs = build()
-    const kept: Kept = { key, version, catalogs }
+    const kept: KeptCatalogs = { key, version, catalogs }
     this.#kept.set(key, kept, { size: measureCatalogs(catalogs) })
     // Catalogs that exceed the whole limit are not cached.
     if (!this.#kept.has(key)) kept.catalogs = undefined

@@ -19,6 +19,8 @@ interface Named {
   readonly crossOrigin: CrossOrigin | undefined
 }
 
+type Settings = Pick<GatewayConfig, 'cors' | 'passthroughHeaders'> & Partial<Pick<GatewayConfig, 'incomingAuth'>>
+
 /** Rejects hosts that are not served here, and pages of other hosts that may not call. Throws `forbidden_host`. */
 export function checkOrigin({ hostNames, crossOrigin }: Named, { host, origin }: IncomingHttpHeaders): void {
   checkHost(hostNames, host, origin !== undefined && crossOrigin?.allows(origin) ? undefined : origin)
@@ -31,29 +33,20 @@ export class CrossOrigin {
   readonly #headers: readonly string[]
   readonly #exposed: string
 
-  /** @param readsProofs the endpoint reads proofs of possession (DPoP) */
-  constructor(origins: readonly string[], passedHeaders: readonly string[], readsProofs = false) {
-    this.#origins = new Set(origins)
+  private constructor({ cors, passthroughHeaders = [], incomingAuth }: Settings) {
+    const { dpop } = incomingAuth ?? {}
+    const readsProofs = dpop !== undefined && dpop.mode !== 'disabled'
+    const passedHeaders = passthroughHeaders.map((name) => name.toLowerCase())
+    this.#origins = new Set(cors?.origins)
     this.#isForAll = this.#origins.has('*')
     this.#headers = [...new Set([...REQUEST_HEADERS, ...(readsProofs ? ['dpop'] : []), ...passedHeaders])]
     this.#exposed = readsProofs ? `${EXPOSED}, DPoP-Nonce` : EXPOSED
   }
 
   /** Reads the rules of a configuration; undefined if no page of another host may call. */
-  static of({
-    cors,
-    passthroughHeaders = [],
-    incomingAuth: { dpop } = { type: 'anonymous' },
-  }: Pick<GatewayConfig, 'cors' | 'passthroughHeaders'> & Partial<Pick<GatewayConfig, 'incomingAuth'>>):
-    | CrossOrigin
-    | undefined {
-    const { origins = [] } = cors ?? {}
-    if (origins.length === 0) return undefined
-    return new CrossOrigin(
-      origins,
-      passthroughHeaders.map((name) => name.toLowerCase()),
-      dpop !== undefined && dpop.mode !== 'disabled',
-    )
+  static of(settings: Settings): CrossOrigin | undefined {
+    const { origins = [] } = settings.cors ?? {}
+    return origins.length === 0 ? undefined : new CrossOrigin(settings)
   }
 
   /** Tells whether pages of this origin may call. */

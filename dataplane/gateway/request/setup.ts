@@ -114,7 +114,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     proofs,
     ownIssuer: options.ownIssuer,
     authorizer: createAuthorizer(config, before),
-    scopeRules: readScopeRules(config, ownResource(config, options.listenerUrl).audience),
+    scopeRules: readScopeRules(config, own.audience),
     addressOf,
     resourceMetadata: (headers) =>
       oidc === undefined
