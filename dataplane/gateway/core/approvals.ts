@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { BackendStatus } from '../../config/status.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { PINNED_KINDS, type PinnedKind, toPinKind } from '../backends/lists/list-kind.ts'
-import type { CheckedList, Unapproved } from '../pins/definitions.ts'
+import { PINNED_KINDS, toPinKind } from '../backends/lists/list-kind.ts'
+import type { Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
 
 /** The most reported definitions of callers' own backends that are remembered. */
@@ -90,14 +90,11 @@ function listUnapproved(backend: Backend): readonly Found[] {
   const { definitions, received } = backend
   const reason = definitions.reasonAgainstInstructions(received.instructions)
   const found: Found[] = reason === undefined ? [] : [{ kind: 'instructions', name: '', reason }]
-  for (const kind of PINNED_KINDS)
-    for (const one of checkList(backend, kind)?.unapproved ?? []) found.push({ kind: toPinKind(kind), ...one })
+  for (const list of PINNED_KINDS) {
+    const kind = toPinKind(list)
+    for (const one of definitions.checked(kind, received[list] ?? []).unapproved) found.push({ kind, ...one })
+  }
   return found
-}
-
-function checkList({ definitions, received }: Backend, kind: PinnedKind): CheckedList<never> | undefined {
-  const list = received[kind]
-  return list === undefined ? undefined : (definitions.checked(toPinKind(kind), list) as CheckedList<never>)
 }
 
 /** Returns the pages of a backend that are, or are not, approved as they were last read. */
