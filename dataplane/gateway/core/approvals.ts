@@ -116,21 +116,22 @@ export function definitionCounts(
   if (pins === undefined) return null
   const all = [backend, ...variants]
   const unapproved = collectUnapproved(backend, variants).length
-  const listed = new Set(all.flatMap(listedNames))
   const isListed = all.some(({ received }) => received.tools !== undefined)
   return {
     approved: new Set(all.flatMap(approvedNames)).size + listPages(backend, true).length,
     withheld: areEnforced ? unapproved : 0,
     reported: areEnforced ? 0 : unapproved,
-    missing: isListed ? pinnedNames(pins).filter((name) => !listed.has(name)).length : 0,
+    missing: isListed ? missingPins(pins, all).length : 0,
   }
 }
 
-const pinnedNames = (pins: Pins): readonly string[] =>
-  PINNED_KINDS.flatMap((kind) => [...pins.names(toPinKind(kind))].map((name) => `${kind} ${name}`))
-
-const listedNames = ({ received }: Backend): readonly string[] =>
-  PINNED_KINDS.flatMap((kind) => (received[kind] ?? []).map(({ key }) => `${kind} ${key}`))
+/** Returns the names that have pins and that no instance of the backend lists. */
+export const missingPins = (pins: Pins, instances: readonly Backend[]) =>
+  PINNED_KINDS.flatMap((list) => {
+    const kind = toPinKind(list)
+    const listed = new Set(instances.flatMap(({ received }) => (received[list] ?? []).map(({ key }) => key)))
+    return [...pins.names(kind)].filter((name) => !listed.has(name)).map((name) => ({ kind, name }))
+  })
 
 /** Returns the names of the backend's approved definitions, each with its kind. */
 function approvedNames(backend: Backend): readonly string[] {

@@ -8,6 +8,7 @@ import { memberText } from '../mcp/json.ts'
 import { FIRST_OWN_ID, requestText } from '../mcp/rpc-text.ts'
 import { computeDigest } from '../pins/definitions.ts'
 import type { PinKind, Reason } from '../pins/pins.ts'
+import { missingPins } from './approvals.ts'
 import type { Gateway } from './gateway.ts'
 
 /** The most pages of a backend that are read for one report. */
@@ -58,18 +59,12 @@ async function reportOn(backend: Backend, variants: readonly Backend[], withPage
   const { pins, areEnforced } = backend.definitions
   const all = [backend, ...variants]
   const listed = unique([...all.flatMap(listInstructions), ...all.flatMap(listDefinitions)])
-  const names = new Set(listed.map(({ kind, name }) => `${kind} ${name}`))
   return {
     name: backend.name,
     mode: pins === undefined ? 'disabled' : areEnforced ? 'enforce' : 'report',
     isListed: all.some(({ received }) => received.tools !== undefined),
     definitions: withPages ? [...listed, ...(await readPages(backend, all))] : listed,
-    missing: PINNED_KINDS.flatMap((list) => {
-      const kind = toPinKind(list)
-      return [...(pins?.names(kind) ?? [])]
-        .filter((name) => !names.has(`${kind} ${name}`))
-        .map((name) => ({ kind, name }))
-    }),
+    missing: pins === undefined ? [] : missingPins(pins, all),
   }
 }
 

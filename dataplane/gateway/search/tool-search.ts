@@ -120,18 +120,14 @@ export class ToolSearch {
 
   get status(): ToolSearchStatus {
     const { calculatedSize, size } = this.#indexes
-    return { searches: this.#searches, indexes: size, indexBytes: calculatedSize, embeddings: this.#embeddingStatus() }
+    const { status, problem = null } = this.#embeddings ?? {}
+    const embeddings = status && { ...status, hybridSearches: this.#hybrid, wordsAlone: this.#wordsAlone, problem }
+    return { searches: this.#searches, indexes: size, indexBytes: calculatedSize, embeddings: embeddings ?? null }
   }
 
   /** A problem for operators in a search that still works. */
   get problem(): string | undefined {
     return this.#embeddings?.problem
-  }
-
-  #embeddingStatus(): ToolSearchStatus['embeddings'] {
-    if (this.#embeddings === undefined) return null
-    const { status, problem = null } = this.#embeddings
-    return { ...status, hybridSearches: this.#hybrid, wordsAlone: this.#wordsAlone, problem }
   }
 
   #closeEmbeddings(): void {

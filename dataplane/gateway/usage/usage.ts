@@ -89,13 +89,10 @@ export class Usage {
       this.#forgetOld()
     }
     const key = formatKey({ ...counted, person: this.#identifyPerson(caller) })
-    if (rows.has(key)) addTo(rows, key, { calls: 1, ms })
-    else if (rows.size >= MOST_ROWS || this.#bytes + estimateBytes(key) > this.#options.mostBytes)
-      addTo(rows, OTHER, { calls: 1, ms })
-    else {
-      addTo(rows, key, { calls: 1, ms })
-      this.#bytes += estimateBytes(key)
-    }
+    const isNew = !rows.has(key)
+    const isFull = rows.size >= MOST_ROWS || this.#bytes + estimateBytes(key) > this.#options.mostBytes
+    if (isNew && !isFull) this.#bytes += estimateBytes(key)
+    addTo(rows, isNew && isFull ? OTHER : key, { calls: 1, ms })
     if (this.#redis !== undefined) this.#writeSoon()
   }
 

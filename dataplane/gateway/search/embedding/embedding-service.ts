@@ -101,15 +101,12 @@ export class EmbeddingService {
 
   async #post(body: string) {
     try {
-      return await this.#fetch(this.#url, { ...this.#headers, ...this.#authorization() }, body)
+      const authorization = this.#readKey && { authorization: `Bearer ${this.#readKey()}` }
+      return await this.#fetch(this.#url, { ...this.#headers, ...authorization }, body)
     } catch (cause) {
       const { code, name } = cause as NodeJS.ErrnoException
       throw new EmbeddingError(`can’t be asked (${code ?? name})`, { cause })
     }
-  }
-
-  #authorization(): Record<string, string> {
-    return this.#readKey === undefined ? {} : { authorization: `Bearer ${this.#readKey()}` }
   }
 
   close(): Promise<void> {
