@@ -105,9 +105,12 @@ export function checkMayCall(
   request: EndpointRequest,
   name: string,
   route: Route | undefined,
-  catalog: Catalog = request.view.catalog,
+  catalog?: Catalog,
 ): void {
-  demand(request, (authorizer) => authorizer.mayCall(request.caller, { catalog, name, route }, request.message))
+  demand(request, (authorizer) => {
+    const tool = { catalog: catalog ?? request.view.catalog, name, route }
+    return authorizer.mayCall(request.caller, tool, request.message)
+  })
 }
 
 /**
