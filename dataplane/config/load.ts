@@ -8,6 +8,9 @@ export interface Finding extends ValueFinding {
   readonly file?: string
 }
 
+/** The findings of a check, in order. */
+export type Findings = Generator<Finding, void, undefined>
+
 /** An invalid file with all its findings; the message has one line for each finding. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'

@@ -1,6 +1,8 @@
 import { createRequire } from 'node:module'
 import type * as cel from '@marcbachmann/cel-js'
 import { isObject } from '../../../crds/settings/json.ts'
+import type { Finding } from '../load.ts'
+import { unusable } from './lists.ts'
 
 /** Tells whether verified claims fulfil a condition. */
 export type ClaimMatcher = (claims: Readonly<Record<string, unknown>>) => boolean
@@ -71,6 +73,12 @@ export function compileClaimMatcher(text: string): ClaimMatcher {
     }
   }
 }
+
+/** Checks an expression; absent: there is none. */
+export const matcherFindings = (text: string | undefined, pointer: string): Iterable<Finding> =>
+  text === undefined ? [] : unusable(() => compileClaimMatcher(text), pointer, UNUSABLE)
+
+export const UNUSABLE = 'can’t be used: '
 
 /** Runs a function whose errors have no stack: a condition over a long list may fail for each item of it. */
 function withoutStacks<T>(run: () => T): T {

@@ -1,8 +1,8 @@
 import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import type { CredentialBlock, CredentialConfig } from '../credential.ts'
-import type { Finding } from '../load.ts'
-import { compileClaimMatcher } from './claim-matcher.ts'
-import { addressFindings, isLoopback, urlFindings } from './url.ts'
+import type { Finding, Findings } from '../load.ts'
+import { matcherFindings } from './claim-matcher.ts'
+import { addressFindings, isLoopback, plainHttpFindings, urlFindings } from './url.ts'
 
 type CredentialType = CredentialConfig['type']
 
@@ -16,7 +16,7 @@ interface SentHeader {
 
 interface TypeRules<T extends CredentialType> {
   /** Finds what breaks rules across fields of the block, which may be that of a manifest or of a file. */
-  findings?(block: CredentialBlock<T>, at: string): readonly Finding[]
+  findings?(block: CredentialBlock<T>, at: string): Iterable<Finding>
   /** Returns the headers that carry the credential; undefined if it is Authorization alone. */
   headers?(block: CredentialBlock<T>): readonly SentHeader[] | undefined
 }
@@ -44,8 +44,9 @@ export function credentialFindings(credential: CredentialConfig, at: string): re
 }
 
 /** Finds what breaks rules across the fields of a type's block, in a file or in a manifest (with references). */
-export const blockFindings = (type: CredentialType, block: object, at: string): readonly Finding[] =>
-  rulesOf(type).findings?.(block as never, at) ?? []
+export const blockFindings = (type: CredentialType, block: object, at: string): readonly Finding[] => [
+  ...(rulesOf(type).findings?.(block as never, at) ?? []),
+]
 
 function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): readonly Finding[] {
   return roleClaim === undefined || roleClaim === ROLE_CLAIM || choosesByClaim(roleMappings)
@@ -110,90 +111,60 @@ const EXCHANGE_FIELDS = {
  * Checks a token endpoint, which gets callers' tokens and the secret: https, loopback, or plain http by choice. A
  * secret needs a client.
  */
-export function tokenClientFindings(
+export function* tokenClientFindings(
   client: TokenClient,
   at: string,
   fields: TokenClientFields = EXCHANGE_FIELDS,
-): readonly Finding[] {
+): Findings {
   const { tokenUrl, clientId, clientSecretFile, clientSecretRef, allowPrivateIP, insecureAllowHTTP } = client
   const pointer = `${at}/${fields.url}`
   const url = URL.parse(tokenUrl)
-  const isSecure = url === null || url.protocol === 'https:' || isLoopback(url) || insecureAllowHTTP === true
   const called = { allowPrivateIP, allowLoopback: url !== null && isLoopback(url), allowedBy: fields.private }
-  const choice = fields.insecure === undefined ? '' : `, or needs ${fields.insecure}: true`
-  return [
-    ...urlFindings(tokenUrl, pointer),
-    ...addressFindings(tokenUrl, pointer, called),
-    ...(isSecure ? [] : [{ pointer, message: `must be https; plain http is for loopback${choice}` }]),
-    ...((clientSecretFile ?? clientSecretRef) !== undefined && clientId === undefined
-      ? [{ pointer: `${at}/${fields.client}`, message: 'is required with a client secret' }]
-      : []),
-  ]
+  yield* urlFindings(tokenUrl, pointer)
+  yield* addressFindings(tokenUrl, pointer, called)
+  yield* plainHttpFindings(url, pointer, insecureAllowHTTP, fields.insecure ?? '')
+  if ((clientSecretFile ?? clientSecretRef) !== undefined && clientId === undefined)
+    yield { pointer: `${at}/${fields.client}`, message: 'is required with a client secret' }
 }
 
-interface AwsSts {
-  readonly stsUrl?: string | undefined
-  readonly roleClaim?: string | undefined
-  readonly fallbackRoleArn?: string | undefined
-  readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
-}
+type AwsSts = CredentialBlock<'awsSts'>
 
-const awsStsFindings = ({ stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts, at: string): readonly Finding[] => [
-  ...(stsUrl === undefined ? [] : tokenClientFindings({ tokenUrl: stsUrl }, at, { url: 'stsUrl', client: '' })),
-  ...(fallbackRoleArn === undefined && roleMappings.length === 0
-    ? [{ pointer: at, message: 'needs fallbackRoleArn, roleMappings or both' }]
-    : []),
-  ...roleMappings.flatMap(({ claim, matcher }, index) => {
+function* awsStsFindings({ stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts, at: string): Findings {
+  if (stsUrl !== undefined) yield* tokenClientFindings({ tokenUrl: stsUrl }, at, { url: 'stsUrl', client: '' })
+  if (fallbackRoleArn === undefined && roleMappings.length === 0)
+    yield { pointer: at, message: 'needs fallbackRoleArn, roleMappings or both' }
+  for (const [index, { claim, matcher }] of roleMappings.entries()) {
     const pointer = `${at}/roleMappings/${index}`
     if ((claim === undefined) === (matcher === undefined))
-      return [{ pointer, message: 'must have exactly one of claim and matcher' }]
-    return matcher === undefined ? [] : matcherFindings(matcher, `${pointer}/matcher`)
-  }),
-]
-
-function matcherFindings(matcher: string, pointer: string): readonly Finding[] {
-  try {
-    compileClaimMatcher(matcher)
-    return []
-  } catch (error) {
-    return [{ pointer, message: `can’t be used: ${(error as Error).message}` }]
+      yield { pointer, message: 'must have exactly one of claim and matcher' }
+    else yield* matcherFindings(matcher, `${pointer}/matcher`)
   }
 }
 
-interface CrossAppAccess {
-  readonly idpTokenUrl: string
-  readonly idpClientId?: string | undefined
-  readonly idpClientSecretFile?: unknown
+/** The block in a file, or in a manifest, where references name the secrets. */
+type CrossAppAccess = CredentialBlock<'xaa'> & {
   readonly idpClientSecretRef?: unknown
-  readonly targetTokenUrl: string
-  readonly targetClientId?: string | undefined
-  readonly targetClientSecretFile?: unknown
   readonly targetClientSecretRef?: unknown
-  readonly insecureTargetTokenUrl?: boolean | undefined
 }
 
 /** Checks the two token endpoints of cross-app access. The identity provider's endpoint is never plain http. */
-const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
-  ...tokenClientFindings(
-    {
-      tokenUrl: xaa.idpTokenUrl,
-      clientId: xaa.idpClientId,
-      clientSecretFile: xaa.idpClientSecretFile ?? xaa.idpClientSecretRef,
-    },
-    at,
-    { url: 'idpTokenUrl', client: 'idpClientId' },
-  ),
-  ...tokenClientFindings(
-    {
-      tokenUrl: xaa.targetTokenUrl,
-      clientId: xaa.targetClientId,
-      clientSecretFile: xaa.targetClientSecretFile ?? xaa.targetClientSecretRef,
-      insecureAllowHTTP: xaa.insecureTargetTokenUrl,
-    },
-    at,
-    { url: 'targetTokenUrl', client: 'targetClientId', insecure: 'insecureTargetTokenUrl' },
-  ),
-]
+function* xaaFindings(xaa: CrossAppAccess, at: string): Findings {
+  for (const end of ['idp', 'target'] as const)
+    yield* tokenClientFindings(
+      {
+        tokenUrl: xaa[`${end}TokenUrl`],
+        clientId: xaa[`${end}ClientId`],
+        clientSecretFile: xaa[`${end}ClientSecretFile`] ?? xaa[`${end}ClientSecretRef`],
+        insecureAllowHTTP: end === 'target' && xaa.insecureTargetTokenUrl,
+      },
+      at,
+      {
+        url: `${end}TokenUrl`,
+        client: `${end}ClientId`,
+        ...(end === 'target' && { insecure: 'insecureTargetTokenUrl' }),
+      },
+    )
+}
 
 /** The rules of each type that its schema can't express. */
 const types: { readonly [T in CredentialType]: TypeRules<T> } = {

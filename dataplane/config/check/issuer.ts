@@ -1,5 +1,5 @@
-import type { Finding } from '../load.ts'
-import { addressFindings, isLoopback, urlFindings } from './url.ts'
+import type { Finding, Findings } from '../load.ts'
+import { addressFindings, isLoopback, plainHttpFindings, urlFindings } from './url.ts'
 
 interface Issuer {
   readonly issuer?: string
@@ -18,29 +18,29 @@ interface Issuer {
  * Checks an issuer. Plain http is for loopback, elsewhere only with `insecureAllowHTTP`. No query (RFC 8414 section 2).
  * A URL that is called must be at an allowed address.
  */
-export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): readonly Finding[] {
+export const issuerFindings = (settings: Issuer, at: string, field = 'issuer'): readonly Finding[] => [
+  ...findingsOf(settings, at, field),
+]
+
+function* findingsOf(settings: Issuer, at: string, field: string): Findings {
   const { issuer, jwksUrl, introspection, cluster, insecureAllowHTTP } = settings
   const called = readReachable(settings)
-  const named = [
-    ...(issuer === undefined ? [] : [{ text: issuer, pointer: `${at}/${field}` }]),
-    ...(jwksUrl === undefined ? [] : [{ text: jwksUrl, pointer: `${at}/jwksUrl` }]),
-    ...(cluster?.apiServer === undefined ? [] : [{ text: cluster.apiServer, pointer: `${at}/cluster/apiServer` }]),
-    ...(introspection?.url === undefined ? [] : [{ text: introspection.url, pointer: `${at}/introspection/url` }]),
-  ]
-  return [
-    ...named.flatMap(({ text, pointer }) => {
-      // If `jwksUrl` names the keys, the issuer is only a name inside tokens and is not called.
-      const isCalled = text !== issuer || jwksUrl === undefined
-      const findings = [...urlFindings(text, pointer), ...(isCalled ? addressFindings(text, pointer, called) : [])]
-      const url = URL.parse(text)
-      if (url?.protocol !== 'http:' || isLoopback(url) || insecureAllowHTTP === true) return findings
-      return [
-        ...findings,
-        { pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' },
-      ]
-    }),
-    ...(issuer?.includes('?') ? [{ pointer: `${at}/${field}`, message: 'must have no query' }] : []),
-  ]
+  const named = {
+    [field]: issuer,
+    jwksUrl,
+    'cluster/apiServer': cluster?.apiServer,
+    'introspection/url': introspection?.url,
+  }
+  for (const [name, text] of Object.entries(named)) {
+    if (text === undefined) continue
+    const pointer = `${at}/${name}`
+    yield* urlFindings(text, pointer)
+    // If `jwksUrl` names the keys, the issuer is only a name inside tokens and is not called.
+    if (text !== issuer || jwksUrl === undefined) yield* addressFindings(text, pointer, called)
+    const url = URL.parse(text)
+    if (url?.protocol === 'http:') yield* plainHttpFindings(url, pointer, insecureAllowHTTP)
+  }
+  if (issuer?.includes('?')) yield { pointer: `${at}/${field}`, message: 'must have no query' }
 }
 
 function readReachable({ issuer = '', cluster, allowPrivateIP, allowLoopback, allowedBy = 'allowPrivateIP' }: Issuer) {

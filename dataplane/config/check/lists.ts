@@ -1,11 +1,24 @@
-import type { Finding } from '../load.ts'
+import { compileGlob } from '../glob.ts'
+import type { Finding, Findings } from '../load.ts'
 
-export const originFindings = (origins: readonly string[], at: string): readonly Finding[] =>
-  origins.flatMap((origin, index) =>
-    isOrigin(origin)
-      ? []
-      : [{ pointer: `${at}/${index}`, message: 'is neither * nor an origin such as https://example.com' }],
-  )
+export function* originFindings(origins: readonly string[], at: string): Findings {
+  for (const [index, origin] of origins.entries())
+    if (!isOrigin(origin))
+      yield { pointer: `${at}/${index}`, message: 'is neither * nor an origin such as https://example.com' }
+}
+
+/** Yields the reason why a text can't be compiled, if it can't; `before`: the words before the reason. */
+export function* unusable(compile: () => unknown, pointer: string, before = ''): Findings {
+  try {
+    compile()
+  } catch (error) {
+    yield { pointer, message: `${before}${(error as Error).message}` }
+  }
+}
+
+export function* globFindings(globs: readonly string[] = [], at: string, before?: string): Findings {
+  for (const [index, glob] of globs.entries()) yield* unusable(() => compileGlob(glob), `${at}/${index}`, before)
+}
 
 /** Tells whether a text is an origin. Those of browser extensions are opaque in the URL standard. */
 function isOrigin(text: string): boolean {

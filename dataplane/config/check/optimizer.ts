@@ -1,13 +1,11 @@
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import { SERVICE_TIMEOUT } from '../../../crds/settings/gateway/defaults.ts'
-import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
-import { escapeStep } from '../../../crds/settings/json.ts'
+import { gatewayHeaders } from '../../../crds/settings/header-rules.ts'
 import type { OptimizerConfig } from '../gateway.ts'
-import type { Finding } from '../load.ts'
+import type { Findings } from '../load.ts'
+import { headerNameFindings, listHeaders } from './headers.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
-const isName = new RegExp(HEADER_NAME)
-const isValue = new RegExp(HEADER_VALUE)
 const RESERVED: ReadonlySet<string> = new Set([...gatewayHeaders, 'authorization'])
 
 /** The fields that configure an embedding service, and so need one. */
@@ -20,72 +18,57 @@ const OF_A_SERVICE = [
   'embeddingServiceTimeout',
 ] as const satisfies readonly (keyof OptimizerConfig)[]
 
+const LARGEST = [
+  ['hybridSearchSemanticRatio', 1],
+  ['semanticDistanceThreshold', 2],
+] as const
+
 /** The defaults, which the schema fills in. */
 const usual: OptimizerConfig = { embeddingServiceTimeout: SERVICE_TIMEOUT }
 
-export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: string): readonly Finding[] {
-  if (optimizer === undefined) return []
+export function* optimizerFindings(optimizer: OptimizerConfig | undefined, at: string): Findings {
+  if (optimizer === undefined) return
   const { embeddingService: service } = optimizer
-  return service === undefined
-    ? withoutService(optimizer, at)
-    : [...serviceFindings(optimizer, service, at), ...headerFindings(optimizer, at), ...numberFindings(optimizer, at)]
+  if (service === undefined) yield* withoutService(optimizer, at)
+  else {
+    yield* serviceFindings(optimizer, service, at)
+    yield* headerFindings(optimizer, `${at}/embeddingHeaders`)
+    yield* numberFindings(optimizer, at)
+  }
 }
 
-const withoutService = (optimizer: OptimizerConfig, at: string): readonly Finding[] => [
-  ...OF_A_SERVICE.filter((field) => (optimizer[field] ?? usual[field]) !== usual[field]).map((field) => ({
-    pointer: `${at}/${field}`,
-    message: 'needs embeddingService',
-  })),
-  ...(optimizer.embeddingProvider === 'openai'
-    ? [{ pointer: `${at}/embeddingService`, message: 'is required under embeddingProvider openai' }]
-    : []),
-]
+function* withoutService(optimizer: OptimizerConfig, at: string): Findings {
+  for (const field of OF_A_SERVICE)
+    if ((optimizer[field] ?? usual[field]) !== usual[field])
+      yield { pointer: `${at}/${field}`, message: 'needs embeddingService' }
+  if (optimizer.embeddingProvider === 'openai')
+    yield { pointer: `${at}/embeddingService`, message: 'is required under embeddingProvider openai' }
+}
 
-function serviceFindings(optimizer: OptimizerConfig, service: string, at: string): readonly Finding[] {
+function* serviceFindings(optimizer: OptimizerConfig, service: string, at: string): Findings {
   const { embeddingProvider, embeddingModel, embeddingServiceTimeout, embeddingAllowPrivateIP } = optimizer
   const pointer = `${at}/embeddingService`
   const url = URL.parse(service)
-  return [
-    ...urlFindings(service, pointer),
-    ...addressFindings(service, pointer, {
-      allowPrivateIP: embeddingAllowPrivateIP,
-      allowLoopback: url !== null && isLoopback(url),
-      allowedBy: 'embeddingAllowPrivateIP',
-    }),
-    ...(embeddingProvider === 'openai' && embeddingModel === undefined
-      ? [{ pointer: `${at}/embeddingModel`, message: 'is required under embeddingProvider openai' }]
-      : []),
-    ...(embeddingServiceTimeout !== undefined && parseDuration(embeddingServiceTimeout) < 1
-      ? [{ pointer: `${at}/embeddingServiceTimeout`, message: 'must be at least 1ms' }]
-      : []),
-  ]
+  yield* urlFindings(service, pointer)
+  yield* addressFindings(service, pointer, {
+    allowPrivateIP: embeddingAllowPrivateIP,
+    allowLoopback: url !== null && isLoopback(url),
+    allowedBy: 'embeddingAllowPrivateIP',
+  })
+  if (embeddingProvider === 'openai' && embeddingModel === undefined)
+    yield { pointer: `${at}/embeddingModel`, message: 'is required under embeddingProvider openai' }
+  if (embeddingServiceTimeout !== undefined && parseDuration(embeddingServiceTimeout) < 1)
+    yield { pointer: `${at}/embeddingServiceTimeout`, message: 'must be at least 1ms' }
 }
 
-function headerFindings({ embeddingHeaders = {}, embeddingProvider }: OptimizerConfig, at: string): readonly Finding[] {
-  const pointer = `${at}/embeddingHeaders`
-  const names = Object.keys(embeddingHeaders)
-  const lower = names.map((name) => name.toLowerCase())
-  return [
-    ...(names.length > 0 && embeddingProvider !== 'openai'
-      ? [{ pointer, message: 'are for embeddingProvider openai' }]
-      : []),
-    ...names.flatMap((name, index) => {
-      const own = `${pointer}/${escapeStep(name)}`
-      if (!isName.test(name)) return [{ pointer: own, message: 'is not a header name' }]
-      if (RESERVED.has(name.toLowerCase()))
-        return [{ pointer: own, message: 'this header is set by the gateway itself' }]
-      if (lower.indexOf(name.toLowerCase()) !== index) return [{ pointer: own, message: 'this header is set twice' }]
-      return isValue.test(embeddingHeaders[name] as string) ? [] : [{ pointer: own, message: 'is not a header value' }]
-    }),
-  ]
+function* headerFindings({ embeddingHeaders, embeddingProvider }: OptimizerConfig, pointer: string): Findings {
+  const headers = listHeaders(embeddingHeaders ?? {}, pointer)
+  if (headers.length > 0 && embeddingProvider !== 'openai')
+    yield { pointer, message: 'are for embeddingProvider openai' }
+  yield* headerNameFindings(headers, RESERVED, 'gateway')
 }
 
-const numberFindings = (optimizer: OptimizerConfig, at: string): readonly Finding[] =>
-  (
-    [
-      ['hybridSearchSemanticRatio', 1],
-      ['semanticDistanceThreshold', 2],
-    ] as const
-  ).flatMap(([field, most]) =>
-    Number(optimizer[field] ?? 0) > most ? [{ pointer: `${at}/${field}`, message: `must be from 0 to ${most}` }] : [],
-  )
+function* numberFindings(optimizer: OptimizerConfig, at: string): Findings {
+  for (const [field, most] of LARGEST)
+    if (Number(optimizer[field] ?? 0) > most) yield { pointer: `${at}/${field}`, message: `must be from 0 to ${most}` }
+}

@@ -1,5 +1,5 @@
 import { registryEvents } from '../audit/event-types.ts'
-import type { Finding } from '../load.ts'
+import type { Finding, Findings } from '../load.ts'
 import {
   type AuthConfig,
   type DatabaseConfig,
@@ -15,25 +15,11 @@ import { auditFindings, telemetryFindings } from './telemetry.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
-  const { sources, registries } = config
-  const known = new Set(sources.map(({ name }) => name))
+  const { sources } = config
   return [
     ...duplicates(sources, ({ name }) => name, '/sources', '/name'),
     ...sources.flatMap((source, index) => sourceFindings(source, `/sources/${index}`)),
-    ...duplicates(registries, ({ name }) => name, '/registries', '/name'),
-    ...registries.flatMap((registry, index) => [
-      ...duplicates(registry.sources, (name) => name, `/registries/${index}/sources`),
-      ...registry.sources.flatMap((name, position) =>
-        known.has(name)
-          ? []
-          : [
-              {
-                pointer: `/registries/${index}/sources/${position}`,
-                message: `there is no source ${JSON.stringify(name)}`,
-              },
-            ],
-      ),
-    ]),
+    ...registriesFindings(config),
     ...authFindings(config.auth),
     ...databaseFindings(config.database),
     ...telemetryFindings(config.telemetry, '/telemetry'),
@@ -43,56 +29,53 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
   ]
 }
 
+function* registriesFindings({ sources, registries }: RegistryConfig): Findings {
+  const known = new Set(sources.map(({ name }) => name))
+  yield* duplicates(registries, ({ name }) => name, '/registries', '/name')
+  for (const [index, { sources: names }] of registries.entries()) {
+    const list = `/registries/${index}/sources`
+    yield* duplicates(names, (name) => name, list)
+    for (const [position, name] of names.entries())
+      if (!known.has(name))
+        yield { pointer: `${list}/${position}`, message: `there is no source ${JSON.stringify(name)}` }
+  }
+}
+
 const OF_OAUTH = ['oauth', 'authz', 'publicPaths'] as const
 
 /** Checks the rules of the `auth` block that its schema can't express. */
-function authFindings(auth: AuthConfig): readonly Finding[] {
+function* authFindings(auth: AuthConfig): Findings {
   const { mode, oauth, publicPaths = [] } = auth
-  return [
-    ...(mode === 'oauth' ? [] : OF_OAUTH)
-      .filter((field) => auth[field] !== undefined)
-      .map((field) => ({
-        pointer: `/auth/${field}`,
-        message: 'is for mode oauth: everything is open in mode anonymous',
-      })),
-    ...(mode === 'oauth' && oauth === undefined
-      ? [{ pointer: '/auth/oauth', message: 'is required in mode oauth' }]
-      : []),
-    ...(oauth?.resourceUrl === undefined ? [] : urlFindings(oauth.resourceUrl, '/auth/oauth/resourceUrl')),
-    ...duplicates(oauth?.providers ?? [], ({ name }) => name, '/auth/oauth/providers', '/name'),
-    ...(oauth?.providers ?? []).flatMap((provider, index) =>
-      providerFindings(provider, `/auth/oauth/providers/${index}`),
-    ),
-    ...publicPaths.flatMap((path, index) =>
-      isPlainPath(path)
-        ? []
-        : [
-            {
-              pointer: `/auth/publicPaths/${index}`,
-              message: 'must be a plain path below the root, such as /registry/public',
-            },
-          ],
-    ),
-  ]
+  for (const field of OF_OAUTH)
+    if (mode !== 'oauth' && auth[field] !== undefined)
+      yield { pointer: `/auth/${field}`, message: 'is for mode oauth: everything is open in mode anonymous' }
+  if (oauth !== undefined) {
+    const { resourceUrl, providers } = oauth
+    if (resourceUrl !== undefined) yield* urlFindings(resourceUrl, '/auth/oauth/resourceUrl')
+    yield* duplicates(providers, ({ name }) => name, '/auth/oauth/providers', '/name')
+    for (const [index, provider] of providers.entries())
+      yield* providerFindings(provider, `/auth/oauth/providers/${index}`)
+  } else if (mode === 'oauth') yield { pointer: '/auth/oauth', message: 'is required in mode oauth' }
+  for (const [index, path] of publicPaths.entries())
+    if (!isPlainPath(path))
+      yield {
+        pointer: `/auth/publicPaths/${index}`,
+        message: 'must be a plain path below the root, such as /registry/public',
+      }
 }
 
-function providerFindings(provider: ProviderConfig, at: string): readonly Finding[] {
+function* providerFindings(provider: ProviderConfig, at: string): Findings {
   const { issuerUrl, jwksUrl, introspectionUrl, clientId, clientSecretFile } = provider
   const { insecureAllowHTTP = false, allowPrivateIP = false } = provider
   const url = URL.parse(issuerUrl)
   const settings = { insecureAllowHTTP, allowPrivateIP, allowLoopback: url !== null && isLoopback(url) }
-  return [
-    ...issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...settings }, at, 'issuerUrl'),
-    ...(introspectionUrl === undefined
-      ? []
-      : issuerFindings({ issuer: introspectionUrl, ...settings }, at, 'introspectionUrl')),
-    ...((introspectionUrl ?? clientSecretFile) !== undefined && clientId === undefined
-      ? [{ pointer: `${at}/clientId`, message: 'is required for introspection' }]
-      : []),
-    ...((introspectionUrl ?? clientId) !== undefined && clientSecretFile === undefined
-      ? [{ pointer: `${at}/clientSecretFile`, message: 'is required for introspection' }]
-      : []),
-  ]
+  yield* issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...settings }, at, 'issuerUrl')
+  if (introspectionUrl !== undefined)
+    yield* issuerFindings({ issuer: introspectionUrl, ...settings }, at, 'introspectionUrl')
+  if ((introspectionUrl ?? clientSecretFile) !== undefined && clientId === undefined)
+    yield { pointer: `${at}/clientId`, message: 'is required for introspection' }
+  if ((introspectionUrl ?? clientId) !== undefined && clientSecretFile === undefined)
+    yield { pointer: `${at}/clientSecretFile`, message: 'is required for introspection' }
 }
 
 /** Tells whether a path has no escapes and no empty or dot segments. The root would open everything. */
@@ -102,22 +85,22 @@ function isPlainPath(path: string): boolean {
 }
 
 const PARTS = ['host', 'user', 'database'] as const
+const OF_URL = ['port', 'user', 'passwordFile', 'pgpassFile', 'database'] as const
 
 /** Checks that a database is configured in one way: by a URL, by a file that holds one, or by its parts. */
-function databaseFindings(config: DatabaseConfig | undefined): readonly Finding[] {
-  if (config === undefined) return []
+function* databaseFindings(config: DatabaseConfig | undefined): Findings {
+  if (config === undefined) return
   const given = [config.url, config.urlFile, config.host].filter((place) => place !== undefined).length
-  if (given !== 1) return [{ pointer: '/database', message: 'must have exactly one of url, urlFile and host' }]
-  if (config.host !== undefined)
-    return [
-      ...PARTS.flatMap((part) =>
-        config[part] === undefined ? [{ pointer: `/database/${part}`, message: 'is required beside host' }] : [],
-      ),
-      ...(config.passwordFile !== undefined && config.pgpassFile !== undefined
-        ? [{ pointer: `/database/pgpassFile`, message: 'is set instead of passwordFile' }]
-        : []),
-    ]
-  return (['port', 'user', 'passwordFile', 'pgpassFile', 'database'] as const).flatMap((part) =>
-    config[part] === undefined ? [] : [{ pointer: `/database/${part}`, message: 'is part of the URL' }],
-  )
+  if (given !== 1) yield { pointer: '/database', message: 'must have exactly one of url, urlFile and host' }
+  else if (config.host === undefined)
+    yield* OF_URL.filter((part) => config[part] !== undefined).map((part) => ({
+      pointer: `/database/${part}`,
+      message: 'is part of the URL',
+    }))
+  else {
+    for (const part of PARTS)
+      if (config[part] === undefined) yield { pointer: `/database/${part}`, message: 'is required beside host' }
+    if (config.passwordFile !== undefined && config.pgpassFile !== undefined)
+      yield { pointer: '/database/pgpassFile', message: 'is set instead of passwordFile' }
+  }
 }

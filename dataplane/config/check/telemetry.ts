@@ -1,11 +1,11 @@
-import { HEADER_NAME, HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
-import { escapeStep } from '../../../crds/settings/json.ts'
+import { HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
 import type { AuditSettings } from '../audit/audit.ts'
-import type { Finding } from '../load.ts'
+import type { Finding, Findings } from '../load.ts'
 import { trustedNetworks } from './address.ts'
+import { headerNameFindings, listHeaders } from './headers.ts'
+import { unusable } from './lists.ts'
 import { addressFindings } from './url.ts'
 
-const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
 /** Headers that belong to the connection and to the payload. */
 const RESERVED: ReadonlySet<string> = new Set([
@@ -31,95 +31,58 @@ interface Sending {
   readonly caBundleFile?: string
 }
 
-export function telemetryFindings(
+export const telemetryFindings = (
   telemetry: { readonly openTelemetry?: Sending } | undefined,
   at: string,
-): readonly Finding[] {
-  const settings = telemetry?.openTelemetry
-  if (settings === undefined) return []
-  const here = `${at}/openTelemetry`
-  return [
-    ...endpointFindings(settings, here),
-    ...headerFindings(settings, here),
-    ...(settings.caBundleFile !== undefined && settings.insecure === true
-      ? [{ pointer: `${here}/caBundleFile`, message: 'has no use when insecure is true' }]
-      : []),
-    ...(settings.resourceAttributes?.['service.name'] === undefined
-      ? []
-      : [{ pointer: `${here}/resourceAttributes/service.name`, message: 'is set by serviceName' }]),
-  ]
+): readonly Finding[] =>
+  telemetry?.openTelemetry === undefined ? [] : [...sendingFindings(telemetry.openTelemetry, `${at}/openTelemetry`)]
+
+function* sendingFindings(settings: Sending, at: string): Findings {
+  yield* endpointFindings(settings, `${at}/endpoint`)
+  yield* headerFindings(settings, at)
+  if (settings.caBundleFile !== undefined && settings.insecure === true)
+    yield { pointer: `${at}/caBundleFile`, message: 'has no use when insecure is true' }
+  if (settings.resourceAttributes?.['service.name'] !== undefined)
+    yield { pointer: `${at}/resourceAttributes/service.name`, message: 'is set by serviceName' }
 }
 
-function endpointFindings(settings: Sending, at: string): readonly Finding[] {
+function* endpointFindings(settings: Sending, pointer: string): Findings {
   const { endpoint, insecure } = settings
-  if (endpoint === undefined) return []
-  const pointer = `${at}/endpoint`
+  if (endpoint === undefined) return
   const url = otlpEndpoint(settings)
-  if (url === undefined) return [{ pointer, message: 'is not a URL of HTTP' }]
-  return [
-    ...(url.username !== '' || url.password !== ''
-      ? [{ pointer, message: 'must hold no credentials: they belong in sensitiveHeaders' }]
-      : []),
-    ...(url.search !== '' || url.hash !== '' || endpoint.includes('#')
-      ? [{ pointer, message: 'must have no query and no fragment' }]
-      : []),
-    ...(url.protocol === 'http:' && insecure !== true
-      ? [{ pointer, message: 'an http:// endpoint needs insecure: true' }]
-      : []),
-    ...addressFindings(url.href, pointer, { allowPrivateIP: true }),
-  ]
-}
-
-function headerFindings({ headers = {}, sensitiveHeaders = [] }: Sending, at: string): Finding[] {
-  const named = [
-    ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
-    ...sensitiveHeaders.map(({ name }, index) => ({ name, pointer: `${at}/sensitiveHeaders/${index}/name` })),
-  ]
-  const seen = new Set<string>()
-  const findings: Finding[] = []
-  for (const { name, pointer } of named) {
-    const lower = name.toLowerCase()
-    if (!isName.test(name)) findings.push({ pointer, message: 'is not a header name' })
-    else if (RESERVED.has(lower)) findings.push({ pointer, message: 'this header is set by the exporter itself' })
-    else if (seen.has(lower)) findings.push({ pointer, message: 'this header is set twice' })
-    seen.add(lower)
+  if (url === undefined) {
+    yield { pointer, message: 'is not a URL of HTTP' }
+    return
   }
-  for (const [name, value] of Object.entries(headers))
-    if (!isValue.test(value))
-      findings.push({ pointer: `${at}/headers/${escapeStep(name)}`, message: 'is not a header value' })
-  return findings
+  if (url.username !== '' || url.password !== '')
+    yield { pointer, message: 'must hold no credentials: they belong in sensitiveHeaders' }
+  if (url.search !== '' || url.hash !== '' || endpoint.includes('#'))
+    yield { pointer, message: 'must have no query and no fragment' }
+  if (url.protocol === 'http:' && insecure !== true)
+    yield { pointer, message: 'an http:// endpoint needs insecure: true' }
+  yield* addressFindings(url.href, pointer, { allowPrivateIP: true })
 }
 
-export function auditFindings(
-  audit: AuditSettings | undefined,
-  known: ReadonlySet<string>,
-  at = '/audit',
-): readonly Finding[] {
-  if (audit === undefined) return []
-  return [
-    ...(['eventTypes', 'excludeEventTypes'] as const).flatMap((list) =>
-      (audit[list] ?? []).flatMap((type, index) =>
-        known.has(type)
-          ? []
-          : [
-              {
-                pointer: `${at}/${list}/${index}`,
-                message: `there is no event ${JSON.stringify(type)}; the events are ${[...known].sort().join(', ')}`,
-              },
-            ],
-      ),
-    ),
-    ...(audit.trustedProxies ?? []).flatMap((text, index) => proxyFindings(text, `${at}/trustedProxies/${index}`)),
-  ]
+function* headerFindings({ headers = {}, sensitiveHeaders = [] }: Sending, at: string): Findings {
+  const plain = listHeaders(headers, `${at}/headers`)
+  const sensitive = sensitiveHeaders.map(({ name }, index) => ({
+    name,
+    pointer: `${at}/sensitiveHeaders/${index}/name`,
+  }))
+  yield* headerNameFindings([...plain, ...sensitive], RESERVED, 'exporter')
+  for (const { value, pointer } of plain) if (!isValue.test(value)) yield { pointer, message: 'is not a header value' }
 }
 
-function proxyFindings(text: string, pointer: string): readonly Finding[] {
-  try {
-    trustedNetworks([text])
-    return []
-  } catch (error) {
-    return [{ pointer, message: (error as TypeError).message }]
-  }
+export function* auditFindings(audit: AuditSettings | undefined, known: ReadonlySet<string>): Findings {
+  for (const list of ['eventTypes', 'excludeEventTypes'] as const)
+    for (const [index, type] of (audit?.[list] ?? []).entries())
+      if (!known.has(type))
+        yield {
+          pointer: `/audit/${list}/${index}`,
+          message: `there is no event ${JSON.stringify(type)}; the events are ${[...known].sort().join(', ')}`,
+        }
+  for (const [index, text] of (audit?.trustedProxies ?? []).entries())
+    yield* unusable(() => trustedNetworks([text]), `/audit/trustedProxies/${index}`)
 }
 
 /** Returns the base URL of the OTLP endpoint without a slash at its end; undefined if the text is no HTTP URL. */

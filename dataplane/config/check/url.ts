@@ -12,6 +12,18 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
   ]
 }
 
+/** Checks that a URL is https, or on loopback, or anything by choice; `setting`: the one that makes this choice. */
+export function plainHttpFindings(
+  url: URL | null,
+  pointer: string,
+  isAllowed = false,
+  setting = 'insecureAllowHTTP',
+): readonly Finding[] {
+  if (url === null || url.protocol === 'https:' || isLoopback(url) || isAllowed) return []
+  const choice = setting === '' ? '' : `, or needs ${setting}: true`
+  return [{ pointer, message: `must be https; plain http is for loopback${choice}` }]
+}
+
 /**
  * Returns the class of the address that a URL's host spells out in any form (`127.1`, `0x7f000001`,
  * `[::ffff:127.0.0.1]`), or of `localhost` and names below it (RFC 6761, section 6.3). Undefined for names that are

@@ -9,13 +9,13 @@ import {
   type TokenExchangePolicy,
 } from '../../authserver/inbound-grants.ts'
 import { findPrimaries } from '../../authserver/provider.ts'
-import { compileGlob } from '../../glob.ts'
-import type { Finding } from '../../load.ts'
-import { compileClaimMatcher } from '../claim-matcher.ts'
+import type { Finding, Findings } from '../../load.ts'
+import { matcherFindings, UNUSABLE } from '../claim-matcher.ts'
 import { issuerFindings } from '../issuer.ts'
-import { duplicates } from '../lists.ts'
+import { duplicates, globFindings } from '../lists.ts'
 import { apiServerProblem } from '../token-path.ts'
 import { isLoopback } from '../url.ts'
+import { clientIdFindings } from './spiffe.ts'
 
 /** Checks the clients and issuers of token exchange and of assertions. */
 export function delegationFindings(config: AuthServerConfig, at: string): readonly Finding[] {
@@ -27,8 +27,8 @@ export function delegationFindings(config: AuthServerConfig, at: string): readon
     ...duplicates(trustedIssuers, ({ issuerUrl }) => issuerUrl, `${at}/trustedIssuers`, '/issuerUrl'),
     ...nameFindings(config, at),
     ...clusterFindings(config, at),
-    ...trustedIssuers.flatMap((issuer, index) => trustedFindings(issuer, `${at}/trustedIssuers/${index}`, config)),
-    ...issuerPolicies(config).flatMap((policies) => policyFindings(policies, at, config)),
+    ...trustedIssuers.flatMap((issuer, index) => [...trustedFindings(issuer, `${at}/trustedIssuers/${index}`, config)]),
+    ...issuerPolicies(config).flatMap((policies) => [...policyFindings(policies, at, config)]),
   ]
 }
 
@@ -49,73 +49,49 @@ type Conflicting = Pick<AuthServerConfig, 'inboundGrants'> & {
 }
 
 /** Checks that each grant is configured in one form: with two, the intended one is unknown. */
-export function conflictFindings(config: Conflicting, at: string): readonly Finding[] {
-  const { delegateClients, trustedIssuers = [], inboundGrants: grants } = config
-  const conflict = (pointer: string, grant: string) => ({
+export const conflictFindings = (config: Conflicting, at: string): readonly Finding[] =>
+  [...conflicts(config)].map(([pointer, grant]) => ({
     pointer: `${at}${pointer}`,
     message: `GrantConflict: must not be set beside inboundGrants.${grant}, which configures the same grant`,
-  })
-  return [
-    ...(grants?.tokenExchange !== undefined && delegateClients !== undefined
-      ? [conflict('/delegateClients', 'tokenExchange')]
-      : []),
-    ...trustedIssuers.flatMap((issuer, index) => {
-      const fields = EXCHANGE_FIELDS.filter((name) => issuer[name] !== undefined && issuer[name] !== false)
-      return [
-        ...(grants?.tokenExchange === undefined ? [] : fields).map((name) =>
-          conflict(`/trustedIssuers/${index}/${name}`, 'tokenExchange'),
-        ),
-        ...(grants?.jwtBearer === undefined || issuer.jwtBearerGrant === undefined
-          ? []
-          : [conflict(`/trustedIssuers/${index}/jwtBearerGrant`, 'jwtBearer')]),
-      ]
-    }),
-  ]
+  }))
+
+function* conflicts({ delegateClients, trustedIssuers = [], inboundGrants: grants }: Conflicting) {
+  if (grants?.tokenExchange !== undefined && delegateClients !== undefined)
+    yield ['/delegateClients', 'tokenExchange'] as const
+  for (const [index, issuer] of trustedIssuers.entries()) {
+    const fields = EXCHANGE_FIELDS.filter((name) => issuer[name] !== undefined && issuer[name] !== false)
+    if (grants?.tokenExchange !== undefined)
+      for (const name of fields) yield [`/trustedIssuers/${index}/${name}`, 'tokenExchange'] as const
+    if (grants?.jwtBearer !== undefined && issuer.jwtBearerGrant !== undefined)
+      yield [`/trustedIssuers/${index}/jwtBearerGrant`, 'jwtBearer'] as const
+  }
 }
 
 /** Checks that policies and issuers refer to each other by unique names. */
-function nameFindings({ trustedIssuers = [], inboundGrants }: AuthServerConfig, at: string): readonly Finding[] {
+function* nameFindings({ trustedIssuers = [], inboundGrants }: AuthServerConfig, at: string): Findings {
   const known = new Set(trustedIssuers.map(({ name }) => name))
-  return [
-    ...duplicates(trustedIssuers, ({ name, issuerUrl }) => name ?? issuerUrl, `${at}/trustedIssuers`, '/name').filter(
-      ({ pointer }) => trustedIssuers[Number(pointer.split('/').at(-2))]?.name !== undefined,
-    ),
-    ...(['tokenExchange', 'jwtBearer'] as const).flatMap((grant) => {
-      const policies: readonly { readonly issuerRef: string }[] = inboundGrants?.[grant]?.issuerPolicies ?? []
-      const list = `${at}/inboundGrants/${grant}/issuerPolicies`
-      return [
-        ...duplicates(policies, ({ issuerRef }) => issuerRef, list, '/issuerRef'),
-        ...policies.flatMap(({ issuerRef }, index) =>
-          known.has(issuerRef)
-            ? []
-            : [{ pointer: `${list}/${index}/issuerRef`, message: 'must be the name of one of trustedIssuers' }],
-        ),
-      ]
-    }),
-  ]
+  yield* duplicates(trustedIssuers, ({ name, issuerUrl }) => name ?? issuerUrl, `${at}/trustedIssuers`, '/name').filter(
+    ({ pointer }) => trustedIssuers[Number(pointer.split('/').at(-2))]?.name !== undefined,
+  )
+  for (const grant of ['tokenExchange', 'jwtBearer'] as const) {
+    const policies: readonly { readonly issuerRef: string }[] = inboundGrants?.[grant]?.issuerPolicies ?? []
+    const list = `${at}/inboundGrants/${grant}/issuerPolicies`
+    yield* duplicates(policies, ({ issuerRef }) => issuerRef, list, '/issuerRef')
+    for (const [index, { issuerRef }] of policies.entries())
+      if (!known.has(issuerRef))
+        yield { pointer: `${list}/${index}/issuerRef`, message: 'must be the name of one of trustedIssuers' }
+  }
 }
 
-function clientFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+function* clientFindings(config: AuthServerConfig, at: string): Findings {
   const { issuer, insecureAllowConfidentialOverLoopbackHTTP: loopback } = config
   const clients = delegateClientsIn(config)
-  if (clients.length === 0) return []
+  if (clients.length === 0) return
   const url = URL.parse(issuer)
-  const isSafe = url?.protocol === 'https:' || (url !== null && isLoopback(url) && loopback === true)
-  return [
-    ...(isSafe ? [] : [{ pointer: at, message: 'needs an https issuer: secrets would travel in the clear' }]),
-    ...clients.flatMap(({ clientId }, index) =>
-      // The id of a client that publishes a metadata document.
-      clientId.includes('://')
-        ? [
-            {
-              pointer: `${at}/${index}/clientId`,
-              message: 'must not be a URL: those are the ids of clients with a metadata document',
-            },
-          ]
-        : [],
-    ),
-    ...duplicates(clients, ({ clientId }) => clientId, at, '/clientId'),
-  ]
+  if (url?.protocol !== 'https:' && !(url !== null && isLoopback(url) && loopback === true))
+    yield { pointer: at, message: 'needs an https issuer: secrets would travel in the clear' }
+  for (const [index, { clientId }] of clients.entries()) yield* clientIdFindings(clientId, `${at}/${index}/clientId`)
+  yield* duplicates(clients, ({ clientId }) => clientId, at, '/clientId')
 }
 
 /** Checks the API server that has the keys of issuers: the pod's token goes to no other server. */
@@ -124,167 +100,121 @@ function clusterFindings({ cluster }: AuthServerConfig, at: string): readonly Fi
   return problem === undefined ? [] : [{ pointer: `${at}/cluster/apiServer`, message: problem }]
 }
 
-function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthServerConfig): readonly Finding[] {
+function* trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthServerConfig): Findings {
   const { allowPrivateIPs, jwksUrl, caBundleFile, keySource } = issuer
   const isOfCluster = keySource === 'cluster'
   const others = { jwksUrl, caBundleFile, ...(allowPrivateIPs && { allowPrivateIPs }) }
-  return [
-    ...Object.entries(isOfCluster ? others : {})
-      .filter(([, value]) => value !== undefined)
-      .map(([field]) => ({
+  for (const [field, value] of Object.entries(isOfCluster ? others : {}))
+    if (value !== undefined)
+      yield {
         pointer: `${at}/${field}`,
         message: 'must be left out with keySource cluster: the API server has the keys',
-      })),
-    ...issuerFindings(
-      {
-        ...issuer,
-        // The issuer is not called where the API server has its keys.
-        ...(isOfCluster && { cluster: {} }),
-        issuer: issuer.issuerUrl,
-        allowPrivateIP: allowPrivateIPs,
-        allowedBy: 'allowPrivateIPs',
-      },
-      at,
-      'issuerUrl',
-    ),
-    ...(issuer.issuerUrl === config.issuer
-      ? [{ pointer: `${at}/issuerUrl`, message: 'must not be the issuer of this server' }]
-      : []),
-    ...(allowPrivateIPs && jwksUrl === undefined
-      ? [{ pointer: `${at}/allowPrivateIPs`, message: 'needs jwksUrl' }]
-      : []),
-  ]
+      }
+  yield* issuerFindings(
+    {
+      ...issuer,
+      // The issuer is not called where the API server has its keys.
+      ...(isOfCluster && { cluster: {} }),
+      issuer: issuer.issuerUrl,
+      allowPrivateIP: allowPrivateIPs,
+      allowedBy: 'allowPrivateIPs',
+    },
+    at,
+    'issuerUrl',
+  )
+  if (issuer.issuerUrl === config.issuer)
+    yield { pointer: `${at}/issuerUrl`, message: 'must not be the issuer of this server' }
+  if (allowPrivateIPs && jwksUrl === undefined) yield { pointer: `${at}/allowPrivateIPs`, message: 'needs jwksUrl' }
 }
 
-function policyFindings(
+function* policyFindings(
   { issuer, tokenExchange, jwtBearer, ...places }: IssuerPolicies,
   at: string,
   config: AuthServerConfig,
-): readonly Finding[] {
+): Findings {
   const isNamed = issuer.name !== undefined && config.inboundGrants !== undefined
-  const isUnused = tokenExchange?.allowedDelegateClients === undefined && jwtBearer === undefined && !isNamed
-  return [
-    ...(tokenExchange === undefined ? [] : exchangeFindings(tokenExchange, `${at}${places.tokenExchangeAt}`, config)),
-    ...(jwtBearer === undefined ? [] : bearerFindings(jwtBearer, `${at}${places.jwtBearerAt}`)),
-    ...(jwtBearer === undefined ? [] : linkFindings(jwtBearer, issuer, `${at}${places.jwtBearerAt}`, config)),
-    ...(isUnused
-      ? [
-          {
-            pointer: `${at}/trustedIssuers/${config.trustedIssuers?.indexOf(issuer)}`,
-            message: 'must have allowedDelegateClients or jwtBearerGrant: without them none of its tokens is accepted',
-          },
-        ]
-      : []),
-  ]
+  if (tokenExchange !== undefined) yield* exchangeFindings(tokenExchange, `${at}${places.tokenExchangeAt}`, config)
+  if (jwtBearer !== undefined) {
+    yield* bearerFindings(jwtBearer, `${at}${places.jwtBearerAt}`)
+    yield* linkFindings(jwtBearer, issuer, `${at}${places.jwtBearerAt}/linkTo`, config)
+  }
+  if (tokenExchange?.allowedDelegateClients === undefined && jwtBearer === undefined && !isNamed)
+    yield {
+      pointer: `${at}/trustedIssuers/${config.trustedIssuers?.indexOf(issuer)}`,
+      message: 'must have allowedDelegateClients or jwtBearerGrant: without them none of its tokens is accepted',
+    }
 }
 
-function exchangeFindings(policy: TokenExchangePolicy, at: string, config: AuthServerConfig): readonly Finding[] {
-  const { allowedDelegateClients: clients, actorMatcher } = policy
+function* exchangeFindings(policy: TokenExchangePolicy, at: string, config: AuthServerConfig): Findings {
+  const { allowedDelegateClients: clients = [], actorMatcher } = policy
   const known = new Set(delegateClientsIn(config).map(({ clientId }) => clientId))
-  const names = (clients ?? []).map((name, index) => ({ name, pointer: `${at}/allowedDelegateClients/${index}` }))
-  const isAll = clients?.includes('*') === true
-  return [
-    ...(isAll && names.length > 1
-      ? [{ pointer: `${at}/allowedDelegateClients`, message: '"*" must stand alone' }]
-      : []),
-    ...names
-      .filter(({ name }) => name !== '*' && !known.has(name))
-      .map(({ pointer }) => ({ pointer, message: 'must name one of delegateClients' })),
-    ...actorFindings(policy, at, isAll),
-    ...matcherFindings(actorMatcher, `${at}/actorMatcher`),
-  ]
+  const isAll = clients.includes('*')
+  if (isAll && clients.length > 1) yield { pointer: `${at}/allowedDelegateClients`, message: '"*" must stand alone' }
+  for (const [index, name] of clients.entries())
+    if (name !== '*' && !known.has(name))
+      yield { pointer: `${at}/allowedDelegateClients/${index}`, message: 'must name one of delegateClients' }
+  yield* actorFindings(policy, at, isAll)
+  yield* matcherFindings(actorMatcher, `${at}/actorMatcher`)
 }
 
-function bearerFindings(grant: JwtBearerPolicy, at: string): readonly Finding[] {
+function* bearerFindings(grant: JwtBearerPolicy, at: string): Findings {
   const { subjectBindings = [], subjectRules = [], acceptedAssertionTypes: types, replay = 'once' } = grant
   const ageMs = parseDuration(grant.maxAssertionAge)
   const [longestMs, longest] = LONGEST_AGE[replay]
-  return [
-    ...(ageMs <= 0 ? [{ pointer: `${at}/maxAssertionAge`, message: 'must be longer than zero' }] : []),
-    ...(ageMs > longestMs ? [{ pointer: `${at}/maxAssertionAge`, message: `must be at most ${longest}` }] : []),
-    ...(replay === 'reusable' && types !== undefined && !types.includes('jwt_bearer')
-      ? [
-          {
-            pointer: `${at}/replay`,
-            message: 'reusable is for plain assertions: acceptedAssertionTypes has no jwt_bearer',
-          },
-        ]
-      : []),
-    ...(subjectBindings.length + subjectRules.length === 0
-      ? [{ pointer: at, message: 'subjectBindings or subjectRules must allow at least one subject' }]
-      : []),
-    ...duplicates(subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
-    ...duplicates(subjectRules, ({ name }) => name, `${at}/subjectRules`, '/name'),
-    ...subjectRules.flatMap(({ subject, matcher }, index) => [
-      ...(subject === undefined && matcher === undefined
-        ? [{ pointer: `${at}/subjectRules/${index}`, message: 'set subject, matcher, or both' }]
-        : []),
-      ...matcherFindings(matcher, `${at}/subjectRules/${index}/matcher`),
-    ]),
-    ...(grant.claims?.groupsKept ?? []).flatMap((pattern, index) =>
-      globFindings(pattern, `${at}/claims/groupsKept/${index}`),
-    ),
-  ]
+  if (ageMs <= 0) yield { pointer: `${at}/maxAssertionAge`, message: 'must be longer than zero' }
+  if (ageMs > longestMs) yield { pointer: `${at}/maxAssertionAge`, message: `must be at most ${longest}` }
+  if (replay === 'reusable' && types !== undefined && !types.includes('jwt_bearer'))
+    yield {
+      pointer: `${at}/replay`,
+      message: 'reusable is for plain assertions: acceptedAssertionTypes has no jwt_bearer',
+    }
+  if (subjectBindings.length + subjectRules.length === 0)
+    yield { pointer: at, message: 'subjectBindings or subjectRules must allow at least one subject' }
+  yield* duplicates(subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject')
+  yield* duplicates(subjectRules, ({ name }) => name, `${at}/subjectRules`, '/name')
+  for (const [index, { subject, matcher }] of subjectRules.entries()) {
+    const pointer = `${at}/subjectRules/${index}`
+    if (subject === undefined && matcher === undefined) yield { pointer, message: 'set subject, matcher, or both' }
+    yield* matcherFindings(matcher, `${pointer}/matcher`)
+  }
+  yield* globFindings(grant.claims?.groupsKept, `${at}/claims/groupsKept`, UNUSABLE)
 }
 
 /** Checks that a person of the issuer logs in at the provider of `linkTo`, and is known by nothing else. */
-function linkFindings(
+function* linkFindings(
   { linkTo, tenants }: JwtBearerPolicy,
   { issuerUrl }: TrustedIssuerConfig,
-  at: string,
+  pointer: string,
   config: AuthServerConfig,
-): readonly Finding[] {
-  if (linkTo === undefined) return []
+): Findings {
+  if (linkTo === undefined) return
   const provider = config.upstreamProviders.find(({ name }) => name === linkTo)
   const home = provider?.oidcConfig?.issuerUrl
-  const message =
-    provider === undefined
-      ? 'must name one of upstreamProviders'
-      : home === undefined
-        ? 'must name a provider of type oidc: its users have an issuer'
-        : home !== issuerUrl
-          ? `must name a provider of this issuer: that of ${JSON.stringify(linkTo)} is ${home}, and here it is ${issuerUrl}`
-          : findPrimaries(config).includes(provider)
-            ? undefined
-            : 'must name a provider that says who users are (primaryUpstreamProvider, primaryProviders, or the first)'
-  return [
-    ...(message === undefined ? [] : [{ pointer: `${at}/linkTo`, message }]),
-    ...(tenants === undefined
-      ? []
-      : [{ pointer: `${at}/linkTo`, message: 'excludes tenants, which a login at a provider does not tell apart' }]),
-  ]
+  if (provider === undefined) yield { pointer, message: 'must name one of upstreamProviders' }
+  else if (home === undefined) yield { pointer, message: 'must name a provider of type oidc: its users have an issuer' }
+  else if (home !== issuerUrl)
+    yield {
+      pointer,
+      message: `must name a provider of this issuer: that of ${JSON.stringify(linkTo)} is ${home}, and here it is ${issuerUrl}`,
+    }
+  else if (!findPrimaries(config).includes(provider))
+    yield {
+      pointer,
+      message: 'must name a provider that says who users are (primaryUpstreamProvider, primaryProviders, or the first)',
+    }
+  if (tenants !== undefined)
+    yield { pointer, message: 'excludes tenants, which a login at a provider does not tell apart' }
 }
 
 /** The store remembers a used assertion until it is too old: if that took days, the store would fill up. */
 const LONGEST_AGE = { once: [60 * 60_000, '1h'], reusable: [24 * 60 * 60_000, '24h'] } as const
 
-function actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean): readonly Finding[] {
+function* actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean): Findings {
   const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = policy
   const isAboutActors = [actorClaim, actorMatcher, allowedActors].some((value) => value !== undefined) || allowMayAct
-  return [
-    ...(actorClaim !== undefined && registeredClaims.includes(actorClaim)
-      ? [{ pointer: `${at}/actorClaim`, message: 'must not be a registered claim' }]
-      : []),
-    ...(isAboutActors && (expectedAudience === undefined || allowedDelegateClients === undefined)
-      ? [{ pointer: at, message: 'rules about actors need expectedAudience and allowedDelegateClients' }]
-      : []),
-    ...(allowMayAct && isAll
-      ? [{ pointer: `${at}/allowMayAct`, message: 'excludes "*" in allowedDelegateClients' }]
-      : []),
-  ]
-}
-
-const matcherFindings = (text: string | undefined, pointer: string): readonly Finding[] =>
-  text === undefined ? [] : usableFindings(() => compileClaimMatcher(text), pointer)
-
-const globFindings = (text: string, pointer: string): readonly Finding[] =>
-  usableFindings(() => compileGlob(text), pointer)
-
-function usableFindings(compile: () => unknown, pointer: string): readonly Finding[] {
-  try {
-    compile()
-    return []
-  } catch (error) {
-    return [{ pointer, message: `can’t be used: ${(error as Error).message}` }]
-  }
+  if (actorClaim !== undefined && registeredClaims.includes(actorClaim))
+    yield { pointer: `${at}/actorClaim`, message: 'must not be a registered claim' }
+  if (isAboutActors && (expectedAudience === undefined || allowedDelegateClients === undefined))
+    yield { pointer: at, message: 'rules about actors need expectedAudience and allowedDelegateClients' }
+  if (allowMayAct && isAll) yield { pointer: `${at}/allowMayAct`, message: 'excludes "*" in allowedDelegateClients' }
 }
