@@ -55,5 +55,4 @@ export type MachineClientConfig = NonNullable<
 export type SpiffeTrustDomainConfig = NonNullable<AuthServerConfig['spiffeTrustDomains']>[number]
 export type SpiffeClientConfig = NonNullable<NonNullable<AuthServerConfig['inboundGrants']>['spiffeClientAuth']>[number]
 export type TrustedIssuerConfig = NonNullable<AuthServerConfig['trustedIssuers']>[number]
-export type InboundGrantsConfig = NonNullable<AuthServerConfig['inboundGrants']>
 export type CimdConfig = NonNullable<AuthServerConfig['cimd']>

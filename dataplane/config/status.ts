@@ -16,6 +16,15 @@ const refused = Type.Array(
 
 const problem = Type.Object({ severity: Type.Literal('warning'), code: Type.String(), message: Type.String() })
 
+/** Numbers of definitions by whether they were approved. */
+const definitions = Type.Object({
+  approved: Type.Number(),
+  withheld: Type.Number(),
+  reported: Type.Number(),
+  /** Names that have pins and are not listed. */
+  missing: Type.Number(),
+})
+
 const backend = Type.Object({
   name: Type.String(),
   url: Type.String(),
@@ -28,17 +37,7 @@ const backend = Type.Object({
   /** Null until the backend's tools are known. */
   latencyMs: orNull(Type.Number()),
   /** Definitions by whether they were approved; null while none is checked. Absent in older pods. */
-  definitions: Type.Optional(
-    orNull(
-      Type.Object({
-        approved: Type.Number(),
-        withheld: Type.Number(),
-        reported: Type.Number(),
-        /** Names that have pins and are not listed. */
-        missing: Type.Number(),
-      }),
-    ),
-  ),
+  definitions: Type.Optional(orNull(definitions)),
 })
 
 /** A failure at a provider where users log in, in the provider's own words if it gave any. No token is in it. */
@@ -218,6 +217,9 @@ const reportedStatus = Type.Object({
   sources: Type.Optional(Type.Array(Type.Unknown())),
   catalogGate: Type.Optional(Type.Unknown()),
 })
+const reportedError = Type.Optional(
+  orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
+)
 const reportedBackend = Type.Object({
   url: backend.properties.url,
   latencyMs: backend.properties.latencyMs,
@@ -228,16 +230,12 @@ const reportedHealth = Type.Object({
   health: backend.properties.health,
   revision: Type.Optional(backend.properties.revision),
   circuit: Type.Optional(backend.properties.circuit),
-  lastError: Type.Optional(
-    orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
-  ),
+  lastError: reportedError,
 })
 const reportedSource = Type.Object({
   name: source.properties.name,
   lastSuccess: Type.Optional(source.properties.lastSuccess),
-  error: Type.Optional(
-    orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
-  ),
+  error: reportedError,
   servers: Type.Optional(source.properties.servers),
   skills: Type.Optional(source.properties.skills),
   leftOut: Type.Optional(source.properties.leftOut),
@@ -246,12 +244,7 @@ const reportedSource = Type.Object({
 /** The report on a backend’s definitions; absent if the backend has no pins. */
 const reportedDefinitions = Type.Object({
   name: backend.properties.name,
-  definitions: Type.Object({
-    approved: Type.Number(),
-    withheld: Type.Number(),
-    reported: Type.Number(),
-    missing: Type.Number(),
-  }),
+  definitions,
 })
 
 export type ReportedStatus = Frozen<Static<typeof reportedStatus>>

@@ -95,19 +95,6 @@ function* readSteps({ steps }: CompositeToolConfig, parameters: JsonSchema, read
   return compiled
 }
 
-function readOutput(
-  { steps }: CompositeToolConfig,
-  parameters: JsonSchema,
-  output: NonNullable<CompositeToolConfig['output']>,
-  reading: Reading,
-): Output {
-  const uses: Use[] = []
-  const compiled = compileOutput(output, reading, uses)
-  const ids = new Set(steps.map(({ id }) => id))
-  checkPaths(uses, { parameters, steps: ids, before: ids }, reading)
-  return compiled
-}
-
 function listTools(steps: readonly Step[]): readonly string[] {
   const names = steps.flatMap((step) => {
     const simple = step.type === 'forEach' ? step.step : step
@@ -117,9 +104,7 @@ function listTools(steps: readonly Step[]): readonly string[] {
 }
 
 /** Returns the steps that wait for each other and so can never start, in the order of the definition. */
-function stepsInCycles(
-  steps: readonly { readonly id: string; readonly dependsOn?: readonly string[] }[],
-): readonly string[] {
+function stepsInCycles(steps: readonly StepConfig[]): readonly string[] {
   const waiting = new Map(steps.map((step) => [step.id, new Set(step.dependsOn ?? [])]))
   for (let before = -1; before !== waiting.size; ) {
     before = waiting.size
@@ -129,9 +114,7 @@ function stepsInCycles(
 }
 
 /** Returns for each step the steps that are done before it, directly or not. The steps must have no cycles. */
-function stepsBefore(
-  steps: readonly { readonly id: string; readonly dependsOn?: readonly string[] }[],
-): ReadonlyMap<string, ReadonlySet<string>> {
+function stepsBefore(steps: readonly StepConfig[]): ReadonlyMap<string, ReadonlySet<string>> {
   const needs = new Map(steps.map(({ id, dependsOn = [] }) => [id, dependsOn]))
   return new Map(
     steps.map(({ id }) => {
@@ -147,13 +130,13 @@ function stepsBefore(
   )
 }
 
-interface StepPlace {
+interface Place {
   readonly reading: Reading
   readonly pointer: string
   readonly uses: Use[]
 }
 
-function compileStep(step: StepConfig, place: StepPlace): Step {
+function compileStep(step: StepConfig, place: Place): Step {
   const { dependsOn = [], type } = step
   if (type !== 'forEach')
     refuse(
@@ -166,7 +149,7 @@ function compileStep(step: StepConfig, place: StepPlace): Step {
   return { ...compiled, dependsOn, reads: stepsRead(place.uses) }
 }
 
-function common(step: RepeatedStepConfig | StepConfig, place: StepPlace, longest: number, usual: number) {
+function common(step: RepeatedStepConfig | StepConfig, place: Place, longest: number, usual: number) {
   const { reading, pointer, uses } = place
   const { condition, timeout, defaultResults } = step
   const timeoutMs = timeout === undefined ? usual : parseTimer(timeout)
@@ -187,11 +170,11 @@ function compileOnError({ onError }: Pick<StepConfig, 'onError'>): OnError {
   return { action, retries: action === 'retry' ? retryCount : 0, delayMs }
 }
 
-function simple(step: RepeatedStepConfig, place: StepPlace): SimpleStep {
+function simple(step: RepeatedStepConfig, place: Place): SimpleStep {
   return step.type === 'elicitation' ? elicitation(step, place) : tool(step, place)
 }
 
-function tool(step: RepeatedStepConfig, place: StepPlace): SimpleStep {
+function tool(step: RepeatedStepConfig, place: Place): SimpleStep {
   const { reading, pointer, uses } = place
   if (step.tool === undefined) reading.find(pointer, 'a step of type tool needs tool')
   refuse(step, place, ['message', 'schema', 'onDecline', 'onCancel'], 'belongs to a step of type elicitation')
@@ -203,7 +186,7 @@ function tool(step: RepeatedStepConfig, place: StepPlace): SimpleStep {
   }
 }
 
-function elicitation(step: RepeatedStepConfig, place: StepPlace): SimpleStep {
+function elicitation(step: RepeatedStepConfig, place: Place): SimpleStep {
   const { reading, pointer, uses } = place
   const { message, schema, onDecline, onCancel } = step
   if (message === undefined || schema === undefined)
@@ -221,7 +204,7 @@ function elicitation(step: RepeatedStepConfig, place: StepPlace): SimpleStep {
 }
 
 /** Checks the schema of an answer: MCP requires a flat object. */
-function checkAnswerSchema(schema: Readonly<Record<string, unknown>>, { reading, pointer }: StepPlace): void {
+function checkAnswerSchema(schema: Readonly<Record<string, unknown>>, { reading, pointer }: Place): void {
   const there = `${pointer}/schema`
   if (JSON.stringify(schema).length > workflowLimits.schema)
     reading.find(there, `has more than ${workflowLimits.schema} characters`)
@@ -230,7 +213,7 @@ function checkAnswerSchema(schema: Readonly<Record<string, unknown>>, { reading,
   else reading.findings.push(...schemaFindings(schema, there, workflowLimits.schemaDepth))
 }
 
-function forEach(step: StepConfig, place: StepPlace): ForEachStep {
+function forEach(step: StepConfig, place: Place): ForEachStep {
   const { reading, pointer, uses } = place
   const { collection, itemVar, maxIterations, maxParallel, step: repeated } = step
   if (collection === undefined || repeated === undefined)
@@ -256,27 +239,28 @@ function forEach(step: StepConfig, place: StepPlace): ForEachStep {
   }
 }
 
-function refuse(step: object, { reading, pointer }: StepPlace, fields: readonly string[], why: string): void {
+function refuse(step: object, { reading, pointer }: Place, fields: readonly string[], why: string): void {
   for (const field of fields) if (Object.hasOwn(step, field)) reading.find(at(pointer, field), why)
 }
 
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean', 'object', 'array'])
 const FIELDS: ReadonlySet<string> = new Set(['type', 'description', 'value', 'default', 'properties'])
 
-function compileOutput(output: NonNullable<CompositeToolConfig['output']>, reading: Reading, uses: Use[]): Output {
-  const { properties, required = [] } = output
+function readOutput(
+  { steps }: CompositeToolConfig,
+  parameters: JsonSchema,
+  { properties, required = [] }: NonNullable<CompositeToolConfig['output']>,
+  reading: Reading,
+): Output {
+  const uses: Use[] = []
   for (const [index, name] of required.entries())
     if (!Object.hasOwn(properties, name))
       reading.find(`/output/required/${index}`, 'names a property that does not exist')
   const place = { reading, uses, pointer: '/output/properties' }
   const compiled = compileAll(properties, place, workflowLimits.schemaDepth)
+  const ids = new Set(steps.map(({ id }) => id))
+  checkPaths(uses, { parameters, steps: ids, before: ids }, reading)
   return { properties: compiled, required, reads: stepsRead(uses) }
-}
-
-interface Place {
-  readonly reading: Reading
-  readonly uses: Use[]
-  readonly pointer: string
 }
 
 const compileAll = (properties: JsonSchema, place: Place, depth: number): Record<string, OutputProperty> =>
