@@ -5,34 +5,27 @@ import { limits } from '../../crds/settings/limits.ts'
 import { oidcConfigRef } from '../../crds/settings/references.ts'
 import { object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
 
-const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })
 
 /** The API server of a cluster, which issues tokens of ServiceAccounts and has their keys. */
-export const cluster = Type.Object(
-  {
-    apiServer: Type.Optional(
-      Type.String({
-        description: 'The API server.',
-        pattern: '^https?://[^/]+/?$',
-        default: API_SERVER,
-      }),
-    ),
-    tokenFile: file('Token for the API server; read again each time, and sent nowhere else.'),
-    caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
-  },
-  { ...strict, description: 'The cluster whose API server issues the tokens: issuer and keys are read from itself.' },
-)
+export const cluster = object('The cluster whose API server issues the tokens: issuer and keys are read from itself.', {
+  apiServer: Type.Optional(
+    Type.String({
+      description: 'The API server.',
+      pattern: '^https?://[^/]+/?$',
+      default: API_SERVER,
+    }),
+  ),
+  tokenFile: file('Token for the API server; read again each time, and sent nowhere else.'),
+  caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
+})
 
-const serviceAccount = Type.Object(
-  {
-    namespace: Type.String({ minLength: 1, maxLength: 63 }),
-    name: Type.Optional(
-      Type.String({ description: 'Absent: all ServiceAccounts of the namespace.', minLength: 1, maxLength: 253 }),
-    ),
-  },
-  { ...strict, description: 'The ServiceAccount whose tokens are accepted. Absent: every subject.' },
-)
+const serviceAccount = object('The ServiceAccount whose tokens are accepted. Absent: every subject.', {
+  namespace: Type.String({ minLength: 1, maxLength: 63 }),
+  name: Type.Optional(
+    Type.String({ description: 'Absent: all ServiceAccounts of the namespace.', minLength: 1, maxLength: 253 }),
+  ),
+})
 
 const { introspectionUrl, clientId, clientSecretFile, ...issuer } = asFile(oidcIssuer).properties
 const { scopes } = asFile(oidcConfigRef('gateway')).properties

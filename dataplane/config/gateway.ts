@@ -17,7 +17,7 @@ import { usage } from '../../crds/settings/gateway/usage.ts'
 import { workflows } from '../../crds/settings/gateway/workflow.ts'
 import { passthroughHeaders } from '../../crds/settings/headers.ts'
 import { limits } from '../../crds/settings/limits.ts'
-import { choice, duration, url } from '../../crds/settings/schema.ts'
+import { choice, duration, object, url } from '../../crds/settings/schema.ts'
 import { gatewayAuditSchema } from './audit/audit.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
@@ -35,53 +35,46 @@ export type { OidcConfig } from './gateway-oidc.ts'
 const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })
 
-const attach = Type.Object(
-  {
-    server: Type.Optional(
-      Type.String({
-        description: 'The API server.',
-        pattern: '^https?://',
-        default: API_SERVER,
-      }),
-    ),
-    namespace: Type.String({ minLength: 1 }),
-    pod: Type.String({ minLength: 1 }),
-    container: Type.String({ minLength: 1 }),
-    tokenFile: file('Token for the API server; read again for each connection.'),
-    caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
-  },
-  { ...strict, description: 'A container. The gateway attaches to its standard input and output.' },
-)
+const texts = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<Record<string, string>>({ type: 'object', description, additionalProperties: { type: 'string' } }),
+  )
 
-const stdio = Type.Object(
-  {
-    command: Type.Optional(
-      Type.Array(Type.String(), {
-        minItems: 1,
-        description: 'Program and arguments, run as a child process of the gateway.',
-      }),
-    ),
-    cwd: Type.Optional(file('Folder in which the command runs; absent: that of this file.')),
-    env: Type.Optional(
-      Type.Unsafe<Record<string, string>>({
-        type: 'object',
-        description: 'Variables of the command, besides those of the gateway itself.',
-        additionalProperties: { type: 'string' },
-      }),
-    ),
-    envFiles: Type.Optional(
-      Type.Array(
-        Type.Object(
-          { name: Type.String({ minLength: 1 }), file: file('The value; surrounding white space is dropped.') },
-          strict,
-        ),
-        { description: 'Variables of the command whose values are in files.' },
+const attach = object('A container. The gateway attaches to its standard input and output.', {
+  server: Type.Optional(
+    Type.String({
+      description: 'The API server.',
+      pattern: '^https?://',
+      default: API_SERVER,
+    }),
+  ),
+  namespace: Type.String({ minLength: 1 }),
+  pod: Type.String({ minLength: 1 }),
+  container: Type.String({ minLength: 1 }),
+  tokenFile: file('Token for the API server; read again for each connection.'),
+  caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
+})
+
+const stdio = object('A server on standard input and output: a command, or a container.', {
+  command: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 1,
+      description: 'Program and arguments, run as a child process of the gateway.',
+    }),
+  ),
+  cwd: Type.Optional(file('Folder in which the command runs; absent: that of this file.')),
+  env: texts('Variables of the command, besides those of the gateway itself.'),
+  envFiles: Type.Optional(
+    Type.Array(
+      Type.Object(
+        { name: Type.String({ minLength: 1 }), file: file('The value; surrounding white space is dropped.') },
+        strict,
       ),
+      { description: 'Variables of the command whose values are in files.' },
     ),
-    attach: Type.Optional(attach),
-  },
-  { ...strict, description: 'A server on standard input and output: a command, or a container.' },
-)
+  ),
+  attach: Type.Optional(attach),
+})
 
 const digests = Type.Array(Type.String({ pattern: DIGEST_PATTERN }), { minItems: 1, maxItems: 1024 })
 
@@ -91,46 +84,35 @@ const byName = (description: string) =>
 const other = () => Type.Optional(Type.Enum(['withhold', 'allow'], { type: 'string', default: 'withhold' }))
 
 /** The pins of one backend: the digests of definitions that were approved, and what happens to all others. */
-const pinning = Type.Object(
-  {
-    mode: Type.Enum(['report', 'enforce'], {
-      type: 'string',
-      description: 'Whether definitions without a matching pin are withheld or only reported.',
-    }),
-    pins: Type.Optional(
-      Type.Object(
-        {
-          instructions: Type.Optional(digests),
-          tools: byName('Digests by the server’s own name of the tool.'),
-          prompts: byName('Digests by the server’s own name of the prompt.'),
-          resources: byName('Digests by URI.'),
-          resourceTemplates: byName('Digests by URI template.'),
-          pages: byName('Digests by the URI of an app’s page, over the `contents` of its read.'),
-          unlisted: Type.Optional(
-            Type.Object(
-              {
-                tools: other(),
-                prompts: other(),
-                resources: Type.Optional(
-                  Type.Enum(['withhold', 'allow', 'bare'], { type: 'string', default: 'withhold' }),
-                ),
-                resourceTemplates: other(),
-                instructions: other(),
-                pages: other(),
-              },
-              {
-                ...strict,
-                description: 'Treatment of what has no pin; a bare resource has only its URI, name and type.',
-              },
-            ),
-          ),
-        },
-        strict,
-      ),
+const pinning = object('Definitions of this backend that were approved; absent: none is checked.', {
+  mode: Type.Enum(['report', 'enforce'], {
+    type: 'string',
+    description: 'Whether definitions without a matching pin are withheld or only reported.',
+  }),
+  pins: Type.Optional(
+    Type.Object(
+      {
+        instructions: Type.Optional(digests),
+        tools: byName('Digests by the server’s own name of the tool.'),
+        prompts: byName('Digests by the server’s own name of the prompt.'),
+        resources: byName('Digests by URI.'),
+        resourceTemplates: byName('Digests by URI template.'),
+        pages: byName('Digests by the URI of an app’s page, over the `contents` of its read.'),
+        unlisted: Type.Optional(
+          object('Treatment of what has no pin; a bare resource has only its URI, name and type.', {
+            tools: other(),
+            prompts: other(),
+            resources: Type.Optional(Type.Enum(['withhold', 'allow', 'bare'], { type: 'string', default: 'withhold' })),
+            resourceTemplates: other(),
+            instructions: other(),
+            pages: other(),
+          }),
+        ),
+      },
+      strict,
     ),
-  },
-  { ...strict, description: 'Definitions of this backend that were approved; absent: none is checked.' },
-)
+  ),
+})
 
 const backend = Type.Object(
   {
@@ -150,13 +132,7 @@ const backend = Type.Object(
     ),
     stdio: Type.Optional(stdio),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for this backend, besides the system’s.')),
-    headers: Type.Optional(
-      Type.Unsafe<Record<string, string>>({
-        type: 'object',
-        description: 'Headers added to each request to this backend.',
-        additionalProperties: { type: 'string' },
-      }),
-    ),
+    headers: texts('Headers added to each request to this backend.'),
     headerFiles: Type.Optional(
       Type.Array(
         Type.Object(
@@ -285,17 +261,14 @@ export const gatewayConfigSchema = Type.Object(
     compositeTools: Type.Optional(compositeTools),
     passthroughHeaders: Type.Optional(asFile(passthroughHeaders('gateway'))),
     sessionStorage: Type.Optional(
-      Type.Object(
-        {
-          redis: Type.Optional(redisSettings),
-          keyPrefix: Type.Optional(
-            Type.String({
-              description: 'Prefix of all keys in Redis; the same in all replicas, and in no other gateway.',
-            }),
-          ),
-        },
-        { ...strict, description: 'The store of sessions. Without redis: in memory, for one replica.' },
-      ),
+      object('The store of sessions. Without redis: in memory, for one replica.', {
+        redis: Type.Optional(redisSettings),
+        keyPrefix: Type.Optional(
+          Type.String({
+            description: 'Prefix of all keys in Redis; the same in all replicas, and in no other gateway.',
+          }),
+        ),
+      }),
     ),
     rateLimiting: Type.Optional(asFile(rateLimiting('gateway'))),
     optimizer: Type.Optional(asFile(optimizer)),
