@@ -13,28 +13,16 @@ import { backoffDelay, whole } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
 import type { Observe, Operation } from '../telemetry/observe.ts'
 
-/** `host:port`, an IPv6 host in brackets. */
-type RedisAddress = string
+type RedisTls = NonNullable<RedisSettings['tls']>
 
-interface RedisTls {
-  readonly caFile?: string
-  /** Accepts any certificate, for tests. */
-  readonly insecureSkipVerify?: boolean
-}
-
-/** The connection to Redis: to one server, a Cluster, or the server that Sentinel names as the master. */
-export interface RedisConfig {
-  readonly mode: 'standalone' | 'cluster' | 'sentinel'
+/**
+ * The connection to Redis: to one server, a Cluster, or the server that Sentinel names as the master. Paths are
+ * absolute. The files are read whenever a connection is opened, so a rotated password works without a restart.
+ */
+export interface RedisConfig extends Omit<RedisSettings, 'mode' | 'addresses' | keyof typeof redisTimeouts> {
+  readonly mode: NonNullable<RedisSettings['mode']>
   /** Addresses of the server, of some cluster nodes, or of the sentinels. */
-  readonly addresses: readonly RedisAddress[]
-  readonly masterName?: string
-  /** A Cluster has only 0. */
-  readonly db?: number
-  /** The files are read whenever a connection is opened, so a rotated password works without a restart. */
-  readonly usernameFile?: string
-  readonly passwordFile?: string
-  readonly tls?: RedisTls
-  readonly sentinelTls?: RedisTls
+  readonly addresses: readonly string[]
   readonly dialTimeoutMs?: number
   readonly commandTimeoutMs?: number
 }
@@ -229,7 +217,8 @@ function buildTls({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionO
   }
 }
 
-function parseAddress(address: RedisAddress): { readonly host: string; readonly port: number } {
+/** Parses `host:port`, an IPv6 host in brackets. */
+function parseAddress(address: string): { readonly host: string; readonly port: number } {
   const url = URL.parse(`redis://${address}`)
   if (url === null || url.hostname === '') throw new TypeError(`not an address of Redis: ${JSON.stringify(address)}`)
   return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) }
@@ -309,21 +298,17 @@ export class RedisScript {
 
 /** Converts Redis settings for `connectRedis`. Paths are relative to the configuration's folder. */
 export function buildRedisConfig(settings: RedisSettings, directory: string): RedisConfig {
-  const { usernameFile, passwordFile, tls, sentinelTls } = settings
-  const { dialTimeout, readTimeout, writeTimeout } = { ...redisTimeouts, ...settings }
-  const buildTls = ({ caFile, insecureSkipVerify = false }: NonNullable<RedisSettings['tls']>): RedisTls => ({
-    insecureSkipVerify,
-    ...(caFile === undefined ? {} : { caFile: resolve(directory, caFile) }),
-  })
+  const { dialTimeout, readTimeout, writeTimeout, mode = 'standalone', ...others } = { ...redisTimeouts, ...settings }
+  const { usernameFile, passwordFile, tls, sentinelTls } = others
+  const resolveCa = (of: RedisTls): RedisTls =>
+    of.caFile === undefined ? of : { ...of, caFile: resolve(directory, of.caFile) }
   return {
-    mode: settings.mode ?? 'standalone',
-    addresses: settings.addresses,
-    ...(settings.masterName === undefined ? {} : { masterName: settings.masterName }),
-    db: settings.db ?? 0,
-    ...(usernameFile === undefined ? {} : { usernameFile: resolve(directory, usernameFile) }),
-    ...(passwordFile === undefined ? {} : { passwordFile: resolve(directory, passwordFile) }),
-    ...(tls === undefined ? {} : { tls: buildTls(tls) }),
-    ...(sentinelTls === undefined ? {} : { sentinelTls: buildTls(sentinelTls) }),
+    ...others,
+    mode,
+    ...(usernameFile !== undefined && { usernameFile: resolve(directory, usernameFile) }),
+    ...(passwordFile !== undefined && { passwordFile: resolve(directory, passwordFile) }),
+    ...(tls !== undefined && { tls: resolveCa(tls) }),
+    ...(sentinelTls !== undefined && { sentinelTls: resolveCa(sentinelTls) }),
     dialTimeoutMs: parseTimer(dialTimeout),
     // One timeout for writing a command and reading its answer.
     commandTimeoutMs: Math.min(parseTimer(readTimeout) + parseTimer(writeTimeout), parseTimer('596h')),
