@@ -23,27 +23,20 @@ export function gateProblems(gate: CatalogGateStatus | null): readonly GateProbl
   const isKept = registries.some(
     ({ name, state, ageSeconds }) => state === 'unavailable' && ageSeconds !== null && name,
   )
-  return [
-    ...(stale.length === 0
-      ? []
-      : [['CatalogStale', `its last answer is too old to be used: ${stale.join('; ')}`] as const]),
-    ...(unavailable.length === 0
-      ? []
-      : [
-          [
-            'CatalogUnavailable',
-            `${unavailable.join('; ')}${isKept ? '' : '; its servers are not approved until it answers'}`,
-          ] as const,
-        ]),
-    ...(withheld.length === 0
-      ? []
-      : [
-          [
-            mode === 'enforce' ? 'MembersWithheld' : 'Reported',
-            `${withheld.length} not approved: ${formatNames(withheld)}`,
-          ] as const,
-        ]),
-  ]
+  const problems = [
+    ['CatalogStale', stale, `its last answer is too old to be used: ${stale.join('; ')}`],
+    [
+      'CatalogUnavailable',
+      unavailable,
+      `${unavailable.join('; ')}${isKept ? '' : '; its servers are not approved until it answers'}`,
+    ],
+    [
+      mode === 'enforce' ? 'MembersWithheld' : 'Reported',
+      withheld,
+      `${withheld.length} not approved: ${formatNames(withheld)}`,
+    ],
+  ] as const
+  return problems.flatMap(([reason, found, message]) => (found.length === 0 ? [] : [[reason, message] as const]))
 }
 
 type Members = CatalogGateStatus['members']

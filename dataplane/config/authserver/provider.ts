@@ -1,28 +1,19 @@
 import { keyDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
-/** Returns the provider that identifies users, for a server without `primaryProviders`. */
-const findPrimary = <Provider extends { readonly name: string }>({
-  upstreamProviders,
+/** Returns the providers that identify users. A login visits one of them; if there are several, the user chooses. */
+export const findPrimaries = <Provider extends { readonly name: string }>({
+  upstreamProviders: providers,
   primaryUpstreamProvider: primary,
+  primaryProviders,
 }: {
   readonly upstreamProviders: readonly Provider[]
   readonly primaryUpstreamProvider?: string
-}): Provider | undefined =>
-  primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
-
-/** Returns the providers that identify users. A login visits one of them; if there are several, the user chooses. */
-export const findPrimaries = <Provider extends { readonly name: string }>(server: {
-  readonly upstreamProviders: readonly Provider[]
-  readonly primaryUpstreamProvider?: string
   readonly primaryProviders?: readonly string[]
-}): readonly Provider[] => {
-  const { primaryProviders, upstreamProviders } = server
-  if (primaryProviders !== undefined)
-    return primaryProviders.flatMap((name) => upstreamProviders.filter((one) => one.name === name))
-  const primary = findPrimary(server)
-  return primary === undefined ? [] : [primary]
-}
+}): readonly Provider[] =>
+  primaryProviders === undefined
+    ? providers.filter(({ name }) => primary === undefined || name === primary).slice(0, 1)
+    : primaryProviders.flatMap((name) => providers.filter((one) => one.name === name))
 
 /** Tells whether a provider is one of several that users choose from at login. */
 export const isChosen = (
