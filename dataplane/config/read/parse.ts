@@ -1,24 +1,17 @@
 import type { Static, TSchema } from 'typebox'
 import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml'
 import { splitPointer } from '../../../crds/settings/json.ts'
+import type { SchemaNode } from '../../../crds/settings/schema.ts'
 import { type Check, ConfigError, type Finding, findingLine, parseJsonObject } from '../load.ts'
 import { compile, type Violation } from '../schema-violations.ts'
 import { readYaml, valueOfYaml, type YamlText } from './yaml.ts'
 
 /** The schema keywords that this module reads; all of them may be absent. */
-interface Shape {
-  readonly type?: string
+interface Shape extends SchemaNode {
   readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly default?: unknown
-  readonly anyOf?: readonly TSchema[]
-  readonly oneOf?: readonly TSchema[]
-  readonly properties?: Readonly<Record<string, TSchema>>
-  readonly required?: readonly string[]
-  readonly items?: TSchema
+  readonly anyOf?: readonly Shape[]
+  readonly oneOf?: readonly Shape[]
   readonly minItems?: number
-  readonly minimum?: number
-  readonly pattern?: string
 }
 
 /** Texts that fit the patterns of our schemas: names, URLs, durations, paths, addresses. */
@@ -89,7 +82,7 @@ function checkMended<T>(
   const toReplace = (all: readonly Violation[]) => all.filter((one) => one.wanted !== undefined && isReplaced(one))
   const mended: unknown = structuredClone(value)
   for (let round = 0, open = toReplace(broken); round < ROUNDS && open.length > 0; round++) {
-    for (const { pointer, wanted } of open) if (!putAt(mended, pointer, standIn(wanted as TSchema))) return []
+    for (const { pointer, wanted } of open) if (!putAt(mended, pointer, standIn(wanted as Shape))) return []
     open = toReplace(violations(mended))
   }
   try {
@@ -159,8 +152,7 @@ function findOffset(root: Node | null, pointer: string, known: Pairs): number | 
 }
 
 /** Makes a small value of a schema, in place of one that is missing or of the wrong type. */
-function standIn(schema: TSchema): unknown {
-  const shape = schema as Shape
+function standIn(shape: Shape): unknown {
   if (shape.default !== undefined) return structuredClone(shape.default)
   if (shape.const !== undefined) return shape.const
   if (shape.enum !== undefined) return shape.enum[0]
@@ -168,11 +160,9 @@ function standIn(schema: TSchema): unknown {
   if (member !== undefined) return standIn(member)
   switch (shape.type) {
     case 'object':
-      return Object.fromEntries(
-        (shape.required ?? []).map((name) => [name, standIn(shape.properties?.[name] ?? ({} as TSchema))]),
-      )
+      return Object.fromEntries((shape.required ?? []).map((name) => [name, standIn(shape.properties?.[name] ?? {})]))
     case 'array':
-      return Array.from({ length: shape.minItems ?? 0 }, () => standIn(shape.items ?? ({} as TSchema)))
+      return Array.from({ length: shape.minItems ?? 0 }, () => standIn(shape.items ?? {}))
     case 'integer':
     case 'number':
       return shape.minimum ?? 0
