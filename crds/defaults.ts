@@ -1,5 +1,5 @@
 import { type KindDeclaration, specMayBeLeftOut } from './define.ts'
-import { at, cached, copyJson, inKeyOrder, isObject } from './settings/json.ts'
+import { at, copyJson, inKeyOrder, isObject, memoize } from './settings/json.ts'
 import { childSchema, findValueSchema, listParts, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
@@ -42,7 +42,7 @@ const hasChildren = (node: SchemaNode): boolean =>
   node.properties !== undefined || node.items !== undefined || findValueSchema(node) !== undefined
 
 /** Returns the fields of an object that have a default. */
-const listDefaults = cached((node: SchemaNode) =>
+const listDefaults = memoize((node: SchemaNode) =>
   Object.entries(node.properties ?? {}).filter(([, child]) => child.default !== undefined),
 )
 
@@ -58,7 +58,7 @@ export function applyDefaults<O extends object>(declaration: KindDeclaration, ob
 const hasDefaults = (node: SchemaNode): boolean => node.default !== undefined || schemaChildren(node).some(hasDefaults)
 
 /** Tells whether a schema has defaults inside items of its lists. */
-const hasItemDefaults = cached((node: SchemaNode): boolean =>
+const hasItemDefaults = memoize((node: SchemaNode): boolean =>
   schemaChildren(node).some((child) => (child === node.items ? hasDefaults : hasItemDefaults)(child)),
 )
 
@@ -104,7 +104,7 @@ function findRefusal(node: SchemaNode): string | undefined {
 }
 
 /** Tells whether anything in a schema is refused. Most parts of most kinds are supported. */
-const refusesAnything = cached(
+const refusesAnything = memoize(
   (node: SchemaNode): boolean =>
     node.refusedValues !== undefined || typeof node.readBy === 'object' || schemaChildren(node).some(refusesAnything),
 )

@@ -4,7 +4,7 @@ import { applyDefaults } from './defaults.ts'
 import { formatApiVersion, type KindDeclaration, rootRules } from './define.ts'
 import { findKind, kinds } from './kinds/index.ts'
 import { closest } from './settings/closest.ts'
-import { at, cached, isObject } from './settings/json.ts'
+import { at, isObject, memoize } from './settings/json.ts'
 import type { CelRule } from './settings/schema.ts'
 import { compileStructure, type Finding } from './structure.ts'
 import { childSchema, type SchemaNode } from './walk.ts'
@@ -64,7 +64,7 @@ function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visit
 }
 
 /** Returns the compiled validator, made at the first use of a schema. A command that validates nothing compiles none. */
-const structureCheck = cached(compileStructure)
+const structureCheck = memoize(compileStructure)
 
 /** Returns the pointers of findings and of everything around them. An author may make thousands of mistakes. */
 function placesAround(findings: readonly Finding[]): ReadonlySet<string> {

@@ -25,12 +25,12 @@ export function copyJson<T>(value: T): T {
   return copy as T
 }
 
-/** Caches the results of a function for as long as their objects live. */
-export function cached<K extends object, V extends NonNullable<unknown>>(compute: (key: K) => V): (key: K) => V {
-  const known = new WeakMap<K, V>()
-  return function find(key) {
-    let value = known.get(key)
-    if (value === undefined) known.set(key, (value = compute(key)))
+/** Returns a function that caches the result for each source object for as long as that object lives. */
+export function memoize<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>()
+  return (key) => {
+    let value = made.get(key)
+    if (value === undefined) made.set(key, (value = make(key)))
     return value
   }
 }

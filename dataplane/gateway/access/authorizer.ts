@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, memoize } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Caller } from '../../identity/caller.ts'
 import {
@@ -10,7 +10,6 @@ import {
   type Subject,
 } from '../../policy/index.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
-import { memoize } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Route } from '../aggregation/shape.ts'
 import { foldName, Members } from '../mcp/json.ts'

@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
+import { memoize } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { compileGlob } from '../../config/glob.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { hasScopes, statedScopes } from '../../identity/scopes.ts'
 import type { Explanation } from '../../policy/index.ts'
-import { memoize } from '../aggregation/memoized.ts'
 
 /** The most cached scopes of tool names, and of callers. */
 const MOST_KEPT = 10_000

@@ -1,7 +1,6 @@
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, memoize } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
-import { memoize } from '../aggregation/memoized.ts'
 import { findHolder, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Route } from '../aggregation/shape.ts'
 import { nearestSkill } from '../aggregation/skill-catalog.ts'

@@ -1,9 +1,8 @@
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, memoize } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { compileWorkflow } from '../../config/workflow/compile.ts'
 import type { Workflow } from '../../config/workflow/compiled.ts'
 import { memberText } from '../mcp/json.ts'
-import { memoize } from './memoized.ts'
 import type { Route } from './shape.ts'
 
 type Definitions = NonNullable<GatewayConfig['compositeTools']>

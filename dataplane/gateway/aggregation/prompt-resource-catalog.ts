@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, memoize } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
@@ -6,7 +6,6 @@ import { APPS_EXTENSION, WITH_APPS } from '../mcp/apps.ts'
 import { encodeHeaderValue, hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/eras.ts'
 import { editObject } from '../mcp/json.ts'
 import { hasSkillScheme, innermost, isCanonicalSkill, SKILL_SCHEME } from '../mcp/skills.ts'
-import { memoize } from './memoized.ts'
 import { fitName, otherName, type Route, readShape } from './shape.ts'
 import {
   type BackendSkills,

@@ -1,7 +1,7 @@
+import { memoize } from '../../../crds/settings/json.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Authorizer } from '../access/authorizer.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
-import { memoize } from '../aggregation/memoized.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import { notificationText } from '../mcp/rpc-text.ts'

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { memoize } from '../../../crds/settings/json.ts'
 import { type NeedsOfTools, needsOfTools } from '../access/call-needs.ts'
 import { type Catalog, countShownTools } from '../aggregation/catalog.ts'
-import { memoize } from '../aggregation/memoized.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { Elements, memberText } from '../mcp/json.ts'
