@@ -16,8 +16,9 @@ import type { Observe, Operation } from '../telemetry/observe.ts'
 type RedisTls = NonNullable<RedisSettings['tls']>
 
 /**
- * The connection to Redis: to one server, a Cluster, or the server that Sentinel names as the master. Paths are
- * absolute. The files are read whenever a connection is opened, so a rotated password works without a restart.
+ * The connection to Redis: to one server, a Cluster, which has database 0 alone, or the server that Sentinel names as
+ * the master. Paths are absolute. The files are read whenever a connection is opened, so a rotated password works
+ * without a restart.
  */
 export interface RedisConfig extends Omit<RedisSettings, 'mode' | 'addresses' | keyof typeof redisTimeouts> {
   readonly mode: NonNullable<RedisSettings['mode']>
