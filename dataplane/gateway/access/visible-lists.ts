@@ -41,7 +41,8 @@ export class VisibleLists {
   readonly #made = new LRUCache<string, Buffer | typeof EVERYTHING>({ maxSize: MOST_BYTES })
   readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
   /**
-   * Returns the numbers of the current lists. They serve as cache keys, so that the cache does not keep the buffers in memory.
+   * Returns the number of a current list. It serves as a cache key, so that the cache does not keep the buffer in
+   * memory.
    */
   readonly #findNumber = memoize((_base: Buffer) => ++this.#last)
   /** The item counts of lists that were returned. */
