@@ -8,7 +8,7 @@ import type { Finding, Findings } from '../load.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
-import { headerNameFindings, listHeaders } from './headers.ts'
+import { headerNameFindings, isHeaderName, listHeaders } from './headers.ts'
 import { issuerFindings } from './issuer.ts'
 import { duplicates, globFindings, originFindings } from './lists.ts'
 import { optimizerFindings } from './optimizer.ts'
@@ -235,7 +235,8 @@ function* passthroughFindings(headers: readonly string[]): Findings {
   const names = headers.map((name) => name.toLowerCase())
   for (const [index, name] of names.entries()) {
     const pointer = `/passthroughHeaders/${index}`
-    if (UNPASSED.has(name) || name.startsWith('x-forwarded-') || name.startsWith('mcp-'))
+    if (!isHeaderName(name)) yield { pointer, message: 'is not a header name' }
+    else if (UNPASSED.has(name) || name.startsWith('x-forwarded-') || name.startsWith('mcp-'))
       yield { pointer, message: 'this header is never passed on' }
     else if (names.indexOf(name) < index) yield { pointer, message: 'this header is named twice' }
   }

@@ -1,8 +1,11 @@
-import { HEADER_NAME } from '../../../crds/settings/header-rules.ts'
+import { HEADER_NAME, HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
 import { at } from '../../../crds/settings/json.ts'
 import type { Findings } from '../load.ts'
 
 const isName = new RegExp(HEADER_NAME)
+const isValue = new RegExp(HEADER_VALUE)
+
+export const isHeaderName = (name: string): boolean => isName.test(name)
 
 interface NamedHeader {
   readonly name: string
@@ -15,6 +18,12 @@ interface NamedHeader {
 export const listHeaders = (headers: Readonly<Record<string, string>>, pointer: string) =>
   Object.entries(headers).map(([name, value]) => ({ name, value, pointer: at(pointer, name) }))
 
+/** Checks the values of headers. */
+export function* headerValueFindings(headers: ReturnType<typeof listHeaders>): Findings {
+  for (const { value, pointer } of headers)
+    if (!isValue.test(value)) yield { pointer, message: 'is not a header value' }
+}
+
 /** Checks the names of headers; `owner`: who sets the reserved ones. */
 export function* headerNameFindings(
   headers: readonly NamedHeader[],
@@ -24,7 +33,7 @@ export function* headerNameFindings(
   const seen = new Set<string>()
   for (const { name, pointer, mayReplace } of headers) {
     const lower = name.toLowerCase()
-    if (!isName.test(name)) yield { pointer, message: 'is not a header name' }
+    if (!isHeaderName(name)) yield { pointer, message: 'is not a header name' }
     else if (reserved.has(lower)) yield { pointer, message: `this header is set by the ${owner} itself` }
     else if (seen.has(lower) && mayReplace !== true) yield { pointer, message: 'this header is set twice' }
     else seen.add(lower)

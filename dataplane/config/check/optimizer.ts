@@ -3,7 +3,7 @@ import { SERVICE_TIMEOUT } from '../../../crds/settings/gateway/defaults.ts'
 import { gatewayHeaders } from '../../../crds/settings/header-rules.ts'
 import type { OptimizerConfig } from '../gateway.ts'
 import type { Findings } from '../load.ts'
-import { headerNameFindings, listHeaders } from './headers.ts'
+import { headerNameFindings, headerValueFindings, listHeaders } from './headers.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 const RESERVED: ReadonlySet<string> = new Set([...gatewayHeaders, 'authorization'])
@@ -66,6 +66,7 @@ function* headerFindings({ embeddingHeaders, embeddingProvider }: OptimizerConfi
   if (headers.length > 0 && embeddingProvider !== 'openai')
     yield { pointer, message: 'are for embeddingProvider openai' }
   yield* headerNameFindings(headers, RESERVED, 'gateway')
+  yield* headerValueFindings(headers)
 }
 
 function* numberFindings(optimizer: OptimizerConfig, at: string): Findings {

@@ -1,12 +1,10 @@
-import { HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
 import type { AuditSettings } from '../audit/audit.ts'
 import type { Finding, Findings } from '../load.ts'
 import { trustedNetworks } from './address.ts'
-import { headerNameFindings, listHeaders } from './headers.ts'
+import { headerNameFindings, headerValueFindings, listHeaders } from './headers.ts'
 import { unusable } from './lists.ts'
 import { addressFindings } from './url.ts'
 
-const isValue = new RegExp(HEADER_VALUE)
 /** Headers that belong to the connection and to the payload. */
 const RESERVED: ReadonlySet<string> = new Set([
   'connection',
@@ -70,7 +68,7 @@ function* headerFindings({ headers = {}, sensitiveHeaders = [] }: Sending, at: s
     pointer: `${at}/sensitiveHeaders/${index}/name`,
   }))
   yield* headerNameFindings([...plain, ...sensitive], RESERVED, 'exporter')
-  for (const { value, pointer } of plain) if (!isValue.test(value)) yield { pointer, message: 'is not a header value' }
+  yield* headerValueFindings(plain)
 }
 
 export function* auditFindings(audit: AuditSettings | undefined, known: ReadonlySet<string>): Findings {
