@@ -109,11 +109,6 @@ export class Standalone {
     return this.#state.log.path
   }
 
-  /** The API group of the manifests. */
-  get group(): string {
-    return this.#feed.group
-  }
-
   /** Returns the objects with their status, as of the last round; the same array until something changes. */
   objects(): readonly PlannedObject[] {
     return this.#objects

@@ -17,7 +17,7 @@ const FIELD_MANAGER = 'portico-admission'
 /** Milliseconds. A certificate lives 90 days and is trusted for 15 minutes before it is served. */
 const TIMES: CertificateKeeperTimes = { lifetime: 90 * 86_400_000, settle: 15 * 60_000, check: 60_000, retry: 5_000 }
 
-export interface CertificateKeeperTimes extends CertificateTimes {
+interface CertificateKeeperTimes extends CertificateTimes {
   /** The interval between two checks of Secret and configuration, and the interval after a check that failed. */
   readonly check: number
   readonly retry: number
