@@ -444,6 +444,10 @@ for (const era of ['legacy', 'modern'] as const) {
         const [one] = (await both.status()).backends
         return one?.definitions?.withheld === 1
       })
+      // The first request waits for first lists, but no longer than three seconds.
+      await eventually('the skills are listed', async () =>
+        (await postModern(both.url, 'skills/list', {})).text.includes('Good.'),
+      )
       const session = await openSession(both.url)
       const texts: string[] = []
       const requests: readonly (readonly [string, Record<string, unknown>])[] = [
