@@ -21,10 +21,10 @@ import {
   SAME_METHOD,
   type SendOptions,
 } from '../backends/connection/http.ts'
-import { isLate } from '../backends/connection/is-late.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { type BackendSession, SESSION_HEADER } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/shared-session.ts'
+import { isLate } from '../limits/is-late.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declareCapabilities } from '../mcp/client-capabilities.ts'
 import { addParamHeaders, CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY } from '../mcp/eras.ts'

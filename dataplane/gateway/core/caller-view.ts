@@ -14,7 +14,7 @@ import { type SharedLists, sameTexts } from '../backends/lists/list-memory.ts'
 import type { BackendTool } from '../backends/lists/list-page.ts'
 import { LOOK_PAUSE_MS } from '../backends/refresh/feeds.ts'
 import { listTools, refreshPromptsAndResources } from '../backends/refresh/read-lists.ts'
-import { settleWithin } from '../limits/settle-within.ts'
+import { isLate } from '../limits/is-late.ts'
 import { buildCatalogs, type KeptCatalogs, missingBackends, type SharedCatalogs, type View } from './view.ts'
 
 /** The shared parts on which all views of callers are built. */
@@ -279,10 +279,10 @@ class CallerFeed {
   }
 
   /** Resolves when the lists have been requested once, or the wait for them has timed out. */
-  first(): Promise<void> {
-    if (this.isTried) return Promise.resolve()
+  async first(): Promise<void> {
+    if (this.isTried) return
     this.keepFresh(performance.now())
-    return settleWithin(this.#running, FIRST_MS)
+    if (this.#running !== undefined) await isLate(this.#running, FIRST_MS)
   }
 
   #start(): void {

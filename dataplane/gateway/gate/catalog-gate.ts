@@ -8,8 +8,8 @@ import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
+import { isLate } from '../limits/is-late.ts'
 import { snapshotBytes } from '../limits/memory-limits.ts'
-import { settleWithin } from '../limits/settle-within.ts'
 import { runSlice, type Steps } from '../limits/slices.ts'
 import { decideMembers, GateDecision, type Matched, type MemberSet, type Snapshot } from './decision.ts'
 import { findMatches, type GateMember, type Match, type MatchBy } from './match.ts'
@@ -135,7 +135,8 @@ export class CatalogGate {
   /** Resolves when every registry has been asked once or has taken too long. */
   async firstAnswers(): Promise<void> {
     const tried = Promise.all(this.#polls.map(({ tried }) => tried.promise)).then(() => this.#looked)
-    await settleWithin(tried, FIRST_MS)
+    // A fault rejects, as for every other step of a request.
+    if (!(await isLate(tried, FIRST_MS))) await tried
   }
 
   get status(): CatalogGateStatus {

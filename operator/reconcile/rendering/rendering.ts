@@ -55,7 +55,7 @@ interface PodsOptions {
   readonly listeners: Listeners
   /** The resources of the data plane's container. */
   readonly resources: Resources
-  /** What the data plane's container has besides its configuration. */
+  /** Variables, mounts and volumes that the data plane's container has besides those of its configuration. */
   readonly env?: Parameters<typeof mergeEnvironment>[1]
   readonly volumeMounts?: readonly object[]
   readonly volumes?: readonly object[]

@@ -155,7 +155,7 @@ export class Observers {
   }
 }
 
-/** What a Gateway reports of a route. */
+/** The state of a route, as a Gateway reports it. */
 interface ParentStatus {
   readonly parentRef: { readonly name: string; readonly namespace?: string }
   readonly conditions?: readonly (Pick<Condition, 'type' | 'status'> & Partial<Condition>)[]

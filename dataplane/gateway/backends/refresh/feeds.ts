@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
+import { isLate } from '../../limits/is-late.ts'
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { isLate } from '../connection/is-late.ts'
 import type { FailurePolicy } from '../health/health.ts'
 import { sameTexts } from '../lists/list-memory.ts'
 import type { BackendTool } from '../lists/list-page.ts'

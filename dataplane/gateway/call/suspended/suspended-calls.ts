@@ -1,6 +1,6 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import { isLate } from '../../backends/connection/is-late.ts'
+import { isLate } from '../../limits/is-late.ts'
 import { memberText } from '../../mcp/json.ts'
 import { type Message, parseElement } from '../../mcp/message.ts'
 import { Exchange, OK, type RequestContext } from '../../request/exchange.ts'

@@ -2,7 +2,7 @@ import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { REQUEST_ID } from '../../../server/request-id.ts'
 import { readUpdatedUri } from '../../backends/session/resource-watch.ts'
-import { settleWithin } from '../../limits/settle-within.ts'
+import { isLate } from '../../limits/is-late.ts'
 import { parseJson } from '../../mcp/json.ts'
 import { errorText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
@@ -110,7 +110,7 @@ class Collected implements EventSink {
   readonly events: (readonly [data: Buffer, id: string | undefined])[] = []
   readonly #over = Promise.withResolvers<void>()
   /** Resolves when all events were received or no more will come. */
-  readonly whole = settleWithin(this.#over.promise, PATIENCE_MS)
+  readonly whole = isLate(this.#over.promise, PATIENCE_MS)
 
   event(data: Buffer, id?: string): boolean {
     this.events.push([data, id])

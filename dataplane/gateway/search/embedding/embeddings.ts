@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
-import { settleWithin } from '../../limits/settle-within.ts'
+import { isLate } from '../../limits/is-late.ts'
 import type { Hit } from '../hits.ts'
 import type { ToolIndex } from '../tool-index.ts'
 import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
@@ -83,7 +83,7 @@ export class Embeddings {
     try {
       const [meant] = await this.#embed([query.toWellFormed()])
       const numbers = (meant as Float32Array).length
-      await settleWithin(this.#filled(index, numbers), this.#service.timeoutMs - (performance.now() - started))
+      await isLate(this.#filled(index, numbers), this.#service.timeoutMs - (performance.now() - started))
       const keys = index.digests.slice(0, this.#vectors.roomFor(numbers))
       return findClosest(
         meant as Float32Array,
