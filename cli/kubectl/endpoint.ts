@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { request } from 'undici'
 import { requirePod } from '../../console/places/pods.ts'
 import { CAPABILITIES_KEY, MODERN, VERSION_KEY } from '../../dataplane/gateway/mcp/eras.ts'
+import { readWithin } from '../../operator/cluster/read-within.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { serviceName } from '../../operator/render/object/object.ts'
 import type { Given, Io, Option } from '../command.ts'
@@ -35,7 +36,8 @@ export interface Endpoint {
   mcp(method: string, params?: object): Promise<Answer>
 }
 
-const MOST_BYTES = 16 * 1024 * 1024
+/** The most bytes of an answer of an endpoint. */
+export const MOST_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 60_000
 
 const portName = ({ kind }: KubernetesObject) => (kind === 'MCPRegistry' ? 'http' : 'mcp')
@@ -73,7 +75,11 @@ function createEndpoint(base: string, workload: KubernetesObject, token: string 
       signal: AbortSignal.timeout(TIMEOUT_MS),
     })
     const challenge = response.headers['www-authenticate']
-    return { status: response.statusCode, challenge: challenge?.toString(), text: await readBounded(response.body) }
+    return {
+      status: response.statusCode,
+      challenge: challenge?.toString(),
+      text: await readWithin(MOST_BYTES, response.body),
+    }
   }
   return {
     get: (path) => send('GET', path, {}),
@@ -89,22 +95,6 @@ function createEndpoint(base: string, workload: KubernetesObject, token: string 
       return send('POST', readMcpPath(workload), headers, body)
     },
   }
-}
-
-/** Reads the text of a body. Throws an Error if it is too long for a legitimate answer. */
-export async function readBounded(
-  body: AsyncIterable<Buffer>,
-  most = MOST_BYTES,
-  what = 'the answer',
-): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body) {
-    size += chunk.length
-    if (size > most) throw new Error(`${what} has more than ${most} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }
 
 export const formatRefusal = ({ status, challenge, text }: Answer): string =>

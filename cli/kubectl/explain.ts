@@ -2,10 +2,11 @@ import { request } from 'undici'
 import { requirePod } from '../../console/places/pods.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
+import { readWithin } from '../../operator/cluster/read-within.ts'
 import { type Command, UsageError } from '../command.ts'
 import { buildQuestion, printExplanation, questionOptions } from '../explain.ts'
 import { clusterOptions, inCluster, readWorkload, WORKLOAD } from './cluster.ts'
-import { readBounded } from './endpoint.ts'
+import { MOST_BYTES } from './endpoint.ts'
 import { withForwarded } from './program.ts'
 import { printable } from './tree.ts'
 
@@ -30,7 +31,7 @@ async function ask(base: string, question: object): Promise<Explained> {
     body: JSON.stringify(question),
     signal: AbortSignal.timeout(TIMEOUT_MS),
   })
-  const text = await readBounded(body)
+  const text = await readWithin(MOST_BYTES, body)
   if (statusCode !== 200) throw new Error(printable(`the pod answers HTTP ${statusCode}: ${text.slice(0, 500)}`))
   return readExplanation(JSON.parse(text, toPrintable))
 }

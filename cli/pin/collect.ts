@@ -10,13 +10,13 @@ import { type Manifest, objectKey } from '../../operator/cluster/files/index.ts'
 import { ApiServer, listAll } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { buildPath } from '../../operator/cluster/kubernetes/resource.ts'
+import { readWithin } from '../../operator/cluster/read-within.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Report } from '../../operator/standalone/report.ts'
 import { Standalone } from '../../operator/standalone/standalone.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from '../kubectl/cluster.ts'
-import { readBounded } from '../kubectl/endpoint.ts'
 import { withForwarded } from '../kubectl/program.ts'
 import { removeRepeats, type Shown, shownBy } from './pinned.ts'
 
@@ -40,7 +40,7 @@ async function fetchDefinitions(admin: string, query = ''): Promise<unknown> {
   const { statusCode, body } = await request(`${admin}/definitions${query}`, {
     signal: AbortSignal.timeout(ANSWER_MS),
   })
-  const text = await readBounded(body, LARGEST_ANSWER, '/definitions')
+  const text = await readWithin(LARGEST_ANSWER, body, '/definitions')
   if (statusCode !== 200) throw new Error(`/definitions answers ${statusCode}`)
   return JSON.parse(text)
 }

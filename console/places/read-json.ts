@@ -1,5 +1,6 @@
 import { request } from 'undici'
 import { boundedAgent } from '../../dataplane/net/bounded-agent.ts'
+import { readWithin } from '../../operator/cluster/read-within.ts'
 
 const TIMEOUT_MS = 2_000
 /** The most bytes of an answer, because another process than ours may answer. */
@@ -44,14 +45,7 @@ export async function readJson(
     bodyTimeout: timeoutMs,
     signal: AbortSignal.timeout(2 * timeoutMs),
   })
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > LARGEST) throw new Error(`the answer has more than ${LARGEST} bytes`)
-    chunks.push(chunk)
-  }
-  const text = Buffer.concat(chunks).toString()
+  const text = await readWithin(LARGEST, answer.body)
   if (answer.statusCode === 200) return JSON.parse(text)
   throw new AnswerError(answer.statusCode, readMessage(text))
 }

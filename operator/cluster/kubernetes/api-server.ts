@@ -1,6 +1,7 @@
 import { HttpMethod, RequestContext } from '@kubernetes/client-node'
 import { errors, request as httpRequest } from 'undici'
 import type { KubernetesObject } from '../../model/view.ts'
+import { readWithin } from '../read-within.ts'
 import type { PooledKubeConfig } from './kube-config.ts'
 import { buildPath, formatApiVersion, type Resource } from './resource.ts'
 
@@ -202,18 +203,6 @@ export class ApiServer {
     // If the precondition fails, another object has the name now.
     await ignoreStatus(this.request('DELETE', path, { body }), 404, ...(uid ? [409] : []))
   }
-}
-
-/** Reads a body. Throws an Error if it has more bytes; `what` names it there. */
-export async function readWithin(mostBytes: number, body: AsyncIterable<Buffer>, what = 'the answer'): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body) {
-    size += chunk.length
-    if (size > mostBytes) throw new Error(`${what} has more than ${mostBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }
 
 function parseStatus(text: string): { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } {
