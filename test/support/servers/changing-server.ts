@@ -24,6 +24,8 @@ export interface Shows {
   more: string
   /** The text of the error with which it answers every list; undefined if it answers them. */
   failure: string | undefined
+  /** Requests for the prompts are answered when it has settled. */
+  promptsAfter: Promise<void> | undefined
 }
 
 export interface ChangingServer extends RawServer {
@@ -53,6 +55,7 @@ export async function startChangingServer(
     skills: undefined,
     more: '',
     failure: undefined,
+    promptsAfter: undefined,
     ...first,
   }
   const skillsExtension = () =>
@@ -74,7 +77,7 @@ export async function startChangingServer(
     era,
     ...(port === undefined ? {} : { port }),
     call: (request) => answer(request, `{${complete}"content":[{"type":"text","text":"called"}]}`),
-    before(request, res) {
+    async before(request, res) {
       const { method = '', params = {} } = request.message
       const sendResult = (result: string, headers = {}) => {
         res
@@ -103,6 +106,7 @@ export async function startChangingServer(
         if (method === 'resources/directory/read')
           return sendResult(`{${complete}"resources":[${shows.resources.join(',')}]}`)
       }
+      if (list === 'prompts') await shows.promptsAfter
       if (list !== undefined) {
         const from = Number(params['cursor'] ?? 0)
         const all = (list === 'tools' ? shows.toolsFor?.(request.headers) : undefined) ?? shows[list]

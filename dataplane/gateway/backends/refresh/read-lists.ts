@@ -203,16 +203,20 @@ const withCursor = (cursor: string | undefined) => (cursor === undefined ? {} : 
 
 /**
  * Lists the prompts, resources and templates of a backend whose tools were just listed. Returns whether anything has
- * changed. A list that can't be read keeps its last content, so that it does not affect the others.
+ * changed. A list that can't be read keeps its last content, so that it does not affect the others. The lists change
+ * together at the end, because clients see them only then, and status must not count them sooner.
  */
 export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
   const before = JSON.stringify(backend.capabilitiesBefore)
   backend.capabilitiesBefore = backend.capabilities
-  const changed = await Promise.all(ITEM_KINDS.map((kind) => refresh(backend, kind)))
-  return changed.includes(true) || before !== JSON.stringify(backend.capabilitiesBefore)
+  const lists = await Promise.all(ITEM_KINDS.map((kind) => readChanged(backend, kind)))
+  for (const [index, list] of lists.entries())
+    if (list !== undefined) backend.received[ITEM_KINDS[index] as ItemKind] = list
+  return lists.some((list) => list !== undefined) || before !== JSON.stringify(backend.capabilitiesBefore)
 }
 
-async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
+/** Reads a list. Returns undefined if it is unchanged or can't be read. */
+async function readChanged(backend: Backend, kind: ItemKind): Promise<readonly BackendItem[] | undefined> {
   const before = backend.received[kind]
   const room = backend.lists.room(kind)
   room.begin()
@@ -223,18 +227,17 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   } catch (error) {
     room.giveUp()
     reportUnread(backend, kind, connectionFailure(error))
-    return false
+    return undefined
   }
   room.settle()
   const { items: after, notes } = listed
   backend.entryNotes[kind] = notes
   if (after.length > 0) backend.has(listForms[kind].capability)
   // An unchanged list stays the same object, because others may hold it as well.
-  if (sameTexts(before, after)) return false
+  if (sameTexts(before, after)) return undefined
   const taken = await backend.definitions.takeOver(before, after)
   if (kind === 'skills') await runInSlices(entryTexts(taken, backend.name))
-  backend.received[kind] = taken
-  return true
+  return taken
 }
 
 /** Logs why a list can't be read, once for each reason. A server that does not know the method has no such list. */

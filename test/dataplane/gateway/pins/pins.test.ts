@@ -625,6 +625,31 @@ test('a listener gets no updates of a resource that is withheld by now', () =>
     { era: 'legacy' },
   ))
 
+test('status counts a changed list when clients see the change, not sooner', () =>
+  withProxy(
+    enforce,
+    async ({ server, gateway }) => {
+      await waitUntilListed(gateway)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      server.shows.promptsAfter = promise
+      server.shows.resources = ['{"uri":"file:///r","name":"changed"}']
+      const polled = server.calls('prompts/list').length
+      await eventually('it is polled', () => {
+        server.notify(CHANGED)
+        return server.calls('prompts/list').length > polled
+      })
+      // The changed list is answered long before the prompts.
+      for (let count = 0; count < 10; count++) {
+        assert.is(await withheldIn(gateway), 0)
+        assert.ok((await postModern(gateway.url, 'resources/list')).text.includes('file:///r'))
+      }
+      resolve()
+      await eventually('it is withheld', async () => (await withheldIn(gateway)) === 1)
+      assert.not.ok((await postModern(gateway.url, 'resources/list')).text.includes('file:///r'))
+    },
+    { failureHandling: { ...OFTEN, healthCheckInterval: '30s', healthCheckTimeout: '20s' } },
+  ))
+
 test('if a server has other texts in each era, those of the era in use count for all clients', async () => {
   const [approved, other] = [tool('mine'), tool('mine', '"description":"POISON"')]
   const server = await startRawServer({
