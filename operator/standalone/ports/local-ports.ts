@@ -1,5 +1,5 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
 import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
 
 export interface WorkloadPorts {
@@ -20,6 +20,14 @@ interface PortRequest {
 
 /** The first public ports of kinds that people connect to. Further ones count up. */
 const FIRST_PORTS: Readonly<Record<string, number>> = { VirtualMCPServer: 4483, MCPRegistry: 8080 }
+
+/**
+ * The range of free ports. It is below the ephemeral ports (from 32768 on by default), so that the system gives none of
+ * them to outgoing connections or to servers on port 0, between choice and use or between two runs.
+ */
+const [FIRST_FREE, END_FREE] = [20_000, 30_000]
+/** The most ports that are tried. */
+const MOST_TRIED = 1_000
 
 const LOOPBACK = '127.0.0.1'
 /** Tells whether an address is a wildcard, which is reached through loopback. */
@@ -155,9 +163,9 @@ export function listenError(host: string, port: number): Promise<string | undefi
 const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
 
 async function findFreePort(host: string): Promise<number> {
-  const probe = createServer().listen({ host, port: 0 })
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  await once(probe.close(), 'close')
-  return port
+  for (let count = 0; count < MOST_TRIED; count++) {
+    const port = randomInt(FIRST_FREE, END_FREE)
+    if (await isPortFree(host, port)) return port
+  }
+  throw new Error(`no port of ${host} from ${FIRST_FREE} to ${END_FREE - 1} is free`)
 }

@@ -41,6 +41,7 @@ test('everything else has a free port, and the same one in the next run', async 
   await ports.assign([server])
   const { listen, admin, server: beside } = ports.of(server.id) ?? {}
   assert.is(new Set([listen, admin, beside]).size, 3)
+  assert.ok(Math.max(Number(listen), Number(admin), Number(beside)) < 32_768, 'none is given to outgoing connections')
   const next = new LocalPorts('127.0.0.1', ports.toJSON())
   await next.assign([server])
   assert.equal(next.of(server.id), ports.of(server.id))
