@@ -76,14 +76,17 @@ test('a person gets a link, enters a key in a browser, and the server receives t
     // The browser is already logged in at the provider, which asks for nothing.
     await click(page, 'button[value=sign-in]')
     await page.waitForSelector('input[type=password]')
+    // By keyboard only: the field has the focus, Enter submits it. Chromium sets the focus when it draws the page.
+    const waitForFocus = () =>
+      eventually('the field has the focus', async () => (await page.evaluate('document.activeElement.name')) === 'key')
+    await waitForFocus()
     const folder = process.env['LOOK']
     if (folder !== undefined) await page.screenshot({ path: join(folder, 'key.png') as never })
     await page.keyboard.type('key-ada-1')
     await click(page, 'form button')
     assert.match(await page.$eval('[role=alert]', (alert) => alert.textContent ?? ''), 'does not look like such a key')
     if (folder !== undefined) await page.screenshot({ path: join(folder, 'key-wrong.png') as never })
-    // By keyboard only: the field has the focus, Enter submits it.
-    assert.is(await page.evaluate('document.activeElement.name'), 'key')
+    await waitForFocus()
     await page.keyboard.type(KEY)
     await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
     assert.match(await page.$eval('[role=status]', (note) => note.textContent ?? ''), 'The key is kept')

@@ -1,6 +1,4 @@
 /** Checks in all servers that a request's log lines have its id, which is also in the answer, and its trace id. */
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
@@ -9,6 +7,7 @@ import { type GatewayUnderTest, startGateway } from '../../support/gateway/gatew
 import { postModern } from '../../support/gateway/post.ts'
 import { startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { registryFile, server, startRegistry } from '../../support/registry/registry.ts'
+import { renameTable } from '../../support/registry/rename-table.ts'
 import { type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
@@ -158,10 +157,7 @@ test('a registry: an invalid body, and a read while the store is down', async ()
       await assertFound(registry.log.lines, 'refused', requestId)
     }
     await ask('put', '/v1/sources/a', { method: 'PUT', body: '{' })
-    // A second connection simulates a damaged disk.
-    const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'))
-    database.exec('alter table listing rename to elsewhere')
-    database.close()
+    await renameTable(registry.folder.stateDirectory, 'listing', 'elsewhere')
     await ask('get', '/registry/main/v0.1/servers')
   } finally {
     await registry.close()

@@ -20,6 +20,7 @@ import {
   server,
   startRegistry,
 } from '../../../support/registry/registry.ts'
+import { renameTable } from '../../../support/registry/rename-table.ts'
 
 let folder: RegistryFolder
 test.before.each(async () => {
@@ -226,10 +227,7 @@ test('closing waits for a running sync, and the next start finds everything', as
 test('while the store is unreachable answers are 503 with a clear body, and recover with it', async () => {
   const registry = await startRegistry({ own: registryFile([server('a/b')]) })
   const { folder: its } = registry
-  // A second connection simulates a damaged disk: it renames the table and restores it.
-  const { DatabaseSync } = await import('node:sqlite')
-  const database = new DatabaseSync(join(its.stateDirectory, 'catalog.sqlite'))
-  database.exec('alter table listing rename to elsewhere')
+  await renameTable(its.stateDirectory, 'listing', 'elsewhere')
   for (const path of ['/servers', '/servers/a%2Fb/versions', '/servers/a%2Fb/versions/latest']) {
     const response = await registry.get(path)
     assert.is(response.status, 503)
@@ -238,8 +236,7 @@ test('while the store is unreachable answers are 503 with a clear body, and reco
   await its.write('own.json', registryFile([server('a/b'), server('a/c')]))
   await eventually('the sync fails', async () => (await registry.source('own')).error?.code === 'store_failed')
 
-  database.exec('alter table elsewhere rename to listing')
-  database.close()
+  await renameTable(its.stateDirectory, 'elsewhere', 'listing')
   // The failed sync is retried automatically.
   assert.is(labels(await registry.list('/servers'))[0], 'a/b@1.0.0')
   await its.write('own.json', registryFile([server('a/b'), server('a/c'), server('a/d')]))
