@@ -58,11 +58,14 @@ async function withServer(
 const reply = (text: string | Buffer): Buffer =>
   Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length}${HEAD_END}`), Buffer.from(text)])
 
+/** Sends a request and reads the answer. Calls `onHead` when its head has been read. */
 async function send(
   dispatcher: Dispatcher,
   body: string | Buffer | Readable | null = null,
+  onHead?: () => void,
 ): Promise<{ readonly text: string; readonly parts: readonly Buffer[] }> {
   const answer = await dispatcher.request({ path: '/', method: 'POST', headers: { 'x-a': 'ä' }, body })
+  onHead?.()
   const parts: Buffer[] = []
   for await (const part of answer.body) parts.push(part as Buffer)
   return { text: Buffer.concat(parts).toString('latin1'), parts }
@@ -131,10 +134,12 @@ test('what was read stays as it was while other connections read', () =>
     },
   ))
 
-test('only the beginning of an answer takes memory of the pool, so that kept bytes keep no others', () =>
-  withServer(
+test('only the beginning of an answer takes memory of the pool, so that kept bytes keep no others', () => {
+  let headRead = Promise.withResolvers<void>()
+  return withServer(
     async (socket) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: 20${HEAD_END}`)
+      await headRead.promise
       for (let index = 0; index < 20; index++) {
         await sleep(5)
         socket.write('x')
@@ -142,11 +147,13 @@ test('only the beginning of an answer takes memory of the pool, so that kept byt
     },
     async (dispatcher) => {
       for (let turn = 0; turn < 2; turn++) {
-        const { parts } = await send(dispatcher, 'go on')
+        headRead = Promise.withResolvers<void>()
+        const { parts } = await send(dispatcher, 'go on', headRead.resolve)
         assert.is(parts.length > 5, true)
         for (const part of parts) assert.is(part.buffer.byteLength < 100, true, `${part.buffer.byteLength} bytes`)
       }
     },
-  ))
+  )
+})
 
 test.run()
