@@ -229,5 +229,6 @@ console.log(`${passed} passed, ${failed} failed`)
 process.exit(failed === 0 && results.length > 0 ? 0 : 1)
 
 function shownTime(seconds: number): string {
-  return `${Math.floor(seconds / 60)}:${String(Math.round(seconds % 60)).padStart(2, '0')}`
+  const whole = Math.round(seconds)
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, '0')}`
 }
