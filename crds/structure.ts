@@ -45,6 +45,8 @@ const uniqueItems: SchemaValidateFunction = (kind: string, items: unknown[], par
 function createAjv(): Ajv {
   const ajv = new Ajv({
     allErrors: true,
+    // ajv's passes over its own code took a third of the time of `portico validate`, and made no check faster.
+    code: { optimize: false },
     verbose: true,
     strict: true,
     strictRequired: false,

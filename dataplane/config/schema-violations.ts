@@ -11,6 +11,8 @@ export interface Violation extends ValueFinding {
 }
 
 export const RULES = {
+  // ajv's passes over its own code took a quarter of a registry's start and 33 MiB, and made no check faster.
+  code: { optimize: false },
   useDefaults: true,
   // The schema parts that the CRDs share carry keywords and formats of Kubernetes.
   strict: false,
