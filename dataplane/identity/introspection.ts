@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import type { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import type { GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
+import { growingLru } from '../server/growing-lru.ts'
 import { networksOf } from '../server/network-of.ts'
 import { type Authenticated, isFor, isSubject, SKEW_S } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
@@ -174,10 +175,10 @@ type Ask = () => Promise<VerifiedToken | undefined>
  */
 export class IntrospectionThrottle {
   readonly #pending = new Map<string, ReturnType<Ask>>()
-  readonly #inactive = new LRUCache<string, number>({ max: MOST_INACTIVE })
-  readonly #active = new LRUCache<string, true>({ max: MOST_ACTIVE })
+  readonly #inactive = growingLru<number>(MOST_INACTIVE)
+  readonly #active = growingLru<true>(MOST_ACTIVE)
   /** One map for each width, so that many narrow networks evict no wide one. */
-  readonly #budgets = WIDTHS.map(() => new LRUCache<string, NetworkBudget>({ max: MOST_NETWORKS }))
+  readonly #budgets = WIDTHS.map(() => growingLru<NetworkBudget>(MOST_NETWORKS))
   readonly #waiting: (() => void)[] = []
   /** The queue of light networks. */
   readonly #first: (() => void)[] = []

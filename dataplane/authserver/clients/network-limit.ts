@@ -1,4 +1,5 @@
-import { LRUCache } from 'lru-cache'
+import type { LRUCache } from 'lru-cache'
+import { growingLru } from '../../server/growing-lru.ts'
 import { networksOf } from '../../server/network-of.ts'
 
 /** The shared limit and the reserve for light users, as multiples of one network's limit. */
@@ -33,9 +34,9 @@ export const countTimes = (length: number, large: number): number => 1 + 2 * Mat
  */
 export class NetworkLimit {
   /** One map for each width, so that many narrow networks evict no wide one. */
-  readonly #networks = WIDTHS.map(() => new LRUCache<string, Bucket>({ max: MOST_NETWORKS }))
+  readonly #networks = WIDTHS.map(() => growingLru<Bucket>(MOST_NETWORKS))
   /** The recent requests of each network of the greatest width, to find the light users. */
-  readonly #lately = new LRUCache<string, Bucket>({ max: MOST_NETWORKS })
+  readonly #lately = growingLru<Bucket>(MOST_NETWORKS)
   readonly #open: Bucket
   readonly #reserve: Bucket
   readonly #burst: number

@@ -1,10 +1,10 @@
-import { LRUCache } from 'lru-cache'
 import { memoize } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { compileGlob } from '../../config/glob.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { hasScopes, statedScopes } from '../../identity/scopes.ts'
 import type { Explanation } from '../../policy/index.ts'
+import { growingLru } from '../../server/growing-lru.ts'
 
 /** The most cached scopes of tool names, and of callers. */
 const MOST_KEPT = 10_000
@@ -18,7 +18,7 @@ export class ScopeRules {
   readonly #rules: readonly { readonly scopes: readonly string[]; readonly matches: (tool: string) => boolean }[]
   readonly #implied: readonly { readonly scope: string; readonly implies: readonly string[] }[]
   readonly #audience: string
-  readonly #needed = new LRUCache<string, readonly string[]>({ max: MOST_KEPT })
+  readonly #needed = growingLru<readonly string[]>(MOST_KEPT)
 
   constructor({ oidc, scopeRules = [], scopeImplies = [] }: GatewayConfig['incomingAuth'], audience: string) {
     this.#rules = scopeRules.map(({ tools, scopes }) => {
