@@ -70,8 +70,8 @@ test('a restart of the operator rolls nothing, even if metadata changed meanwhil
 test('revisions are keyed by a Secret of the operator, and equal values have different revisions in different places', async () => {
   const { data } = cluster.read('Secret', 'portico-operator-revisions', SYSTEM)
   assert.is(Buffer.from(data['key'] ?? '', 'base64').length, 32)
-  secret({ one: 'same', two: 'same' })
   const before = readRollout('two')
+  secret({ one: 'same', two: 'same' })
   await waitForRollout('two', before)
   assert.is.not(readRollout('one').revision, readRollout('two').revision)
 })
