@@ -9,7 +9,7 @@
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 import { removeAbandoned } from './secrets/scan.ts'
-import { bring, OutOfReach } from './setup/index.ts'
+import { bring, formatTime, OutOfReach } from './setup/index.ts'
 import { kubernetesVersion } from './setup/kubernetes.ts'
 import { E2E_FILES, listNeeds } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
@@ -218,7 +218,7 @@ const sum = (by: (result: Result) => number) => results.reduce((all, result) => 
 const passed = sum((result) => result.passed)
 const failed = sum((result) => result.failed)
 for (const line of slowestLines(results)) console.log(line)
-console.log(`${results.length} files in ${shownTime(secondsSince(started))}, up to ${mostAtOnce} at a time`)
+console.log(`${results.length} files in ${formatTime(secondsSince(started))}, up to ${mostAtOnce} at a time`)
 for (const result of results) if (result.failed) console.log(`failed: ${result.file} (${result.verdict})`)
 for (const [name, { remedy: command, files: left }] of notRun) {
   const named = left.length > 3 ? `${left.length} files` : left.join(', ')
@@ -227,8 +227,3 @@ for (const [name, { remedy: command, files: left }] of notRun) {
 if (results.length === 0) console.log('nothing could be tested')
 console.log(`${passed} passed, ${failed} failed`)
 process.exit(failed === 0 && results.length > 0 ? 0 : 1)
-
-function shownTime(seconds: number): string {
-  const whole = Math.round(seconds)
-  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, '0')}`
-}

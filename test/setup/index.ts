@@ -117,9 +117,12 @@ async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?:
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-const formatElapsed = (since: number) => {
-  const seconds = Math.round((performance.now() - since) / 1000)
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
+const formatElapsed = (since: number) => formatTime((performance.now() - since) / 1000)
+
+/** Returns minutes and seconds, such as `14:05`. */
+export function formatTime(seconds: number): string {
+  const whole = Math.round(seconds)
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, '0')}`
 }
 
 /** Carries out one step, and prints its progress and result. */
