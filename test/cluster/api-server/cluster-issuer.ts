@@ -12,6 +12,7 @@ import { type ProtectedServer, protectedGateway, protectedRegistry } from '../..
 import { recordLog } from '../../support/kept-log.ts'
 import { newCluster } from '../support/cluster.ts'
 import type { ControlPlane } from '../support/control-plane.ts'
+import { eventually } from '../support/eventually.ts'
 import { buildNamespace, serviceAccount } from '../support/manifests.ts'
 
 const CLOUD = 'https://oidc.cloud.example/id/42'
@@ -84,6 +85,9 @@ async function servers(): Promise<readonly ProtectedServer[]> {
     roleRef: { apiGroup, kind: 'ClusterRole', name: 'system:service-account-issuer-discovery' },
     subjects: [{ apiGroup, kind: 'Group', name: 'system:unauthenticated' }],
   })
+  // kubectl as somebody without a token; it fails until the API server has learned of the binding.
+  const anonymous = ['--as=system:anonymous', '--as-group=system:unauthenticated']
+  await eventually(() => plane.kubectl(['get', '--raw', '/openid/v1/jwks', ...anonymous]), 'everybody reads the keys')
   const { caFile, ...cluster } = mount()
   const issuer = { issuer: CLOUD, audience: AUDIENCE, allowPrivateIP: true }
   return [

@@ -52,6 +52,9 @@ const buildBinding = (kind: 'Role' | 'ClusterRole', name: string, namespace: str
   subjects: [{ kind: 'ServiceAccount', name: account, namespace: namespace ?? 'team-a' }],
 })
 
+const mayRead = (space: string, user: string, kind: string, namespace = 'default') =>
+  plane.may(`system:serviceaccount:${space}:${user}`, 'list', kind, { namespace })
+
 test.before(async () => {
   await cluster.install({ auditReadsOf: [...VIEWERS, 'system:anonymous'] })
   plane = cluster.plane
@@ -75,6 +78,13 @@ test.before(async () => {
   plane.apply(
     buildRole('ClusterRole', 'names', undefined, { apiGroups: [''], resources: ['namespaces'], verbs: ['list'] }),
     buildBinding('ClusterRole', 'names', undefined, 'ada'),
+  )
+  await eventually('the rights apply', () =>
+    [
+      mayRead('team-a', 'ada', 'vmcp', 'team-a'),
+      mayRead('team-b', 'bob', 'vmcp', 'team-b'),
+      mayRead('team-a', 'ada', 'namespace'),
+    ].every(Boolean),
   )
   writeFileSync(join(plane.directory, 'key'), key)
   writeFileSync(join(plane.directory, 'other'), otherKey)
@@ -235,12 +245,15 @@ test('the shipped viewer role allows reports and explanations, and usage needs t
     'kubectl auth can-i create virtualmcpservers.portico.dev/gateway-of-team-a --subresource=explain --namespace team-a',
   )
   assert.not.match(lacking, 'name="claims"')
+  // The API server learns of a binding a moment after it is written.
   bind('portico-viewer')
+  await eventually('the viewer role applies', () => may('get', 'live'))
   assert.equal(rights(), [true, true, true, false])
   plane.kubectl(['create', 'clusterrolebinding', 'names-of-eve', '--clusterrole=names', '--serviceaccount=team-a:eve'])
-  // The API server learns of a binding a moment later; each login is a new viewer, of whom nothing is cached.
+  // Each login is a new viewer, of whom nothing is cached.
   await eventually('the form is there', async () => (await accessPage('team-a', 'eve')).includes('name="claims"'))
   bind('portico-usage-viewer')
+  await eventually('the second role applies', () => may('get', 'usage'))
   assert.equal(rights(), [true, true, true, true])
   assert.is(may('get', 'live', 'team-b'), false)
 })

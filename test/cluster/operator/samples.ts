@@ -36,9 +36,10 @@ const listManaged = (namespace = 'default') =>
 const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
 
 test('the namespaced variant has all the rights that it needs from its Role alone', async () => {
-  await cluster.removeAndWait('clusterrolebinding', ['portico-operator'])
-  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
   const may = () => cluster.may(OPERATOR_USER, 'watch', 'mcpservers', { namespace: 'portico-system' })
+  await cluster.removeAndWait('clusterrolebinding', ['portico-operator'])
+  await eventually(() => !may(), 'the ClusterRole applies no more')
+  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
   await eventually(may, 'the Role applies')
   await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
   kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])

@@ -146,6 +146,8 @@ test('status and the console name the same objects, with the same states', async
   const rules = [{ apiGroups: ['portico.dev'], resources: ['*'], verbs: ['get', 'list'] }]
   const reader = { apiVersion, kind: 'ClusterRole', metadata: { name: 'reader' }, rules }
   plane.apply(serviceAccount('looker'), reader, buildBinding('looker', 'admin'), buildBinding('reader', 'reader'))
+  const looker = 'system:serviceaccount:default:looker'
+  await eventually(() => plane.may(looker, 'list', 'vmcp') && plane.may(looker, 'list', 'pods'), 'the rights apply')
   const token = plane.token('looker', 'default')
   const configFile = join(programs.path, 'console.yaml')
   const caFile = join(plane.directory, 'certs', 'apiserver.crt')
