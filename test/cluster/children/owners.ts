@@ -53,6 +53,7 @@ test('an owner reference that others add to a child is kept, and deleting that o
     now.ownerReferences.map(({ kind }) => kind),
     ['MCPServer', 'ConfigMap'],
   )
+  await eventually(() => written().length > 0, 'the audit log has the write')
   // The operator writes more than once if it had not yet seen the other manager's change.
   assert.equal([...new Set(written())], ['patch deployments owned-mcp'])
   stage.remove('ConfigMap/owner')
