@@ -70,9 +70,10 @@ test('a restart of the operator rolls nothing, even if metadata changed meanwhil
 test('revisions are keyed by a Secret of the operator, and equal values have different revisions in different places', async () => {
   const { data } = cluster.read('Secret', 'portico-operator-revisions', SYSTEM)
   assert.is(Buffer.from(data['key'] ?? '', 'base64').length, 32)
-  const before = readRollout('two')
+  const [one, two] = NAMES.map(readRollout) as [Rollout, Rollout]
   secret({ one: 'same', two: 'same' })
-  await waitForRollout('two', before)
+  await waitForRollout('one', one)
+  await waitForRollout('two', two)
   assert.is.not(readRollout('one').revision, readRollout('two').revision)
 })
 
