@@ -93,6 +93,16 @@ test('output is split at the end of each file, wherever its pieces end', () => {
   }
 })
 
+test('a line is given as a whole, also if it is written in pieces', () => {
+  const given: string[] = []
+  const split = new SplitOutput({ text: (text) => given.push(text), end: () => {} })
+  for (const piece of ['• ', '• ', '  (2 / 2)\n', '\n  Total:     2', '\n  Passed:    2', '\n', 'unfinished'])
+    split.take(piece)
+  assert.equal(given, ['• •   (2 / 2)\n', '\n', '  Total:     2\n', '  Passed:    2\n'])
+  split.take(formatEnd(1, true))
+  assert.is(given.at(-1), 'unfinished')
+})
+
 test('output that only looks like an end is kept', () => {
   let kept = ''
   const split = new SplitOutput({ text: (piece) => void (kept += piece), end: () => assert.unreachable() })

@@ -78,8 +78,6 @@ function endGroup(pid: number): void {
 /** The output of one file, and its figures once it has ended. */
 interface Part {
   output: string
-  /** Length of the whole lines that were searched for what is shown at once. */
-  searched: number
   ended?: { readonly at: number; readonly cpu: number }
 }
 
@@ -112,7 +110,7 @@ export function runFiles(files: readonly string[]): Promise<Result[]> {
       }, ms)
     const mayWork = () => endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
     let watchdog = mayWork()
-    const parts = files.map((): Part => ({ output: '', searched: 0 }))
+    const parts = files.map((): Part => ({ output: '' }))
     let isOver = false
     let isStopped = false
     let cpu: number | undefined
@@ -126,12 +124,11 @@ export function runFiles(files: readonly string[]): Promise<Result[]> {
     const collect = (text: string, file: number) => {
       const part = parts[file]
       if (part === undefined) return
+      // The other stream may have ended without a line feed.
+      if (part.output !== '' && !part.output.endsWith('\n')) part.output += '\n'
       part.output += text
-      const whole = part.output.lastIndexOf('\n') + 1
-      const added = part.output.slice(part.searched, whole)
-      part.searched = whole
-      for (const [line] of added.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
-      if (isOne && SUMMARY.test(added)) mustEnd()
+      for (const [line] of text.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
+      if (isOne && SUMMARY.test(text)) mustEnd()
     }
     const onEnd = (file: number, used: number, isLast: boolean) => {
       const part = parts[file]
