@@ -199,25 +199,35 @@ test('metrics show the queue, the lease and the watches', async () => {
 })
 
 const configTimes = () => counts('portico_operator_config_changed_timestamp_seconds', 'kind', 'config')
-/** The times of last changes in the statuses of telemetry configs. */
+/** When each telemetry config changed last, by its status, in Unix seconds. */
+const changeTimes = () =>
+  new Map(
+    cluster
+      .list('mcpotel', { allNamespaces: true })
+      .map(({ metadata: { namespace, name }, status }) => [
+        `${namespace}/${name}`,
+        Date.parse(status?.configHashTime ?? '') / 1000,
+      ]),
+  )
 const knownTimes = () => {
-  const items = cluster.list('mcpotel', { allNamespaces: true })
-  const times = items.map(({ status }) => Date.parse(status?.configHashTime ?? ''))
-  const [newest, oldest] = [Math.max(...times) / 1000, Math.min(...times) / 1000]
-  return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
+  const times = [...changeTimes().values()]
+  return [`MCPTelemetryConfig/newest ${Math.max(...times)}`, `MCPTelemetryConfig/oldest ${Math.min(...times)}`]
 }
 const change = (kind: string, name: string, spec: object) => cluster.mergePatch(kind, name, { spec })
 
 test('metrics show when configs changed last, and which change is oldest', async () => {
-  const [newest = '', oldest = ''] = knownTimes()
+  const before = changeTimes()
   // The status has whole seconds.
-  const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
+  const passed = (Math.max(...before.values()) + 1) * 1000
   await eventually(() => Date.now() > passed, 'another second')
   cluster.mergePatch('mcpotel', 'unused', { metadata: { labels: { a: 'b' } } })
   change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
-  await eventually(() => knownTimes()[0] !== newest, 'the status has the time of the change')
+  const changed = 'default/main'
+  await eventually(() => changeTimes().get(changed) !== before.get(changed), 'the status has the time of the change')
   await waitUntilEqual('times', configTimes, knownTimes)
-  assert.is(knownTimes()[1], oldest, 'a label changes nothing')
+  const after = changeTimes()
+  for (const times of [before, after]) assert.ok(times.delete(changed))
+  assert.equal([...after], [...before], 'a label changes nothing')
 })
 
 test('rollouts are counted by cause', async () => {
