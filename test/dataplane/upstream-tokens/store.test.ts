@@ -13,6 +13,7 @@ import {
 } from '../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../support/eventually.ts'
 import { recordLog } from '../../support/kept-log.ts'
+import { connectPatiently } from '../../support/network/redis-client.ts'
 import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
 
 const SECRET = 'a secret that is longer than thirty-two bytes'
@@ -30,7 +31,7 @@ test.after(async () => {
 })
 
 const connect = () => {
-  const client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
+  const client = connectPatiently(redis.address)
   clients.push(client)
   return client
 }

@@ -6,8 +6,8 @@ import { createMemoryStore } from '../../../../dataplane/authserver/store/memory
 import { type RecordStore, YOUNGEST_EVICTED_MS } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
-import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
-import { recordLog } from '../../../support/kept-log.ts'
+import type { RedisClient } from '../../../../dataplane/storage/redis.ts'
+import { connectPatiently } from '../../../support/network/redis-client.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const TTL_S = 30 * 24 * 60 * 60
@@ -17,7 +17,7 @@ let client: RedisClient
 let now = 0
 test.before(async () => {
   redis = await startRedis()
-  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
+  client = connectPatiently(redis.address)
 })
 test.after(async () => {
   client.disconnect()

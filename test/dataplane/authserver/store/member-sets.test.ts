@@ -8,17 +8,18 @@ import { Revocations } from '../../../../dataplane/authserver/provider/revocatio
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { MOST_MEMBERS, type RecordStore } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
-import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import type { RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { recordLog } from '../../../support/kept-log.ts'
+import { connectPatiently } from '../../../support/network/redis-client.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 let redis: RedisServer
 let client: RedisClient
 test.before(async () => {
   redis = await startRedis()
-  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
+  client = connectPatiently(redis.address)
 })
 test.after(async () => {
   client.disconnect()

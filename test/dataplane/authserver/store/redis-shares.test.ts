@@ -12,9 +12,10 @@ import { createMemoryStore } from '../../../../dataplane/authserver/store/memory
 import type { RecordStore } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
 import { networkHolder } from '../../../../dataplane/server/network-of.ts'
-import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import type { RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { createRedisTokenStore, type UpstreamTokenSet } from '../../../../dataplane/upstream-tokens/index.ts'
 import { recordLog } from '../../../support/kept-log.ts'
+import { connectPatiently } from '../../../support/network/redis-client.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const TTL_S = 30 * 24 * 60 * 60
@@ -25,9 +26,8 @@ let client: RedisClient
 let ofOther: RedisClient
 test.before(async () => {
   redis = await startRedis()
-  const connect = () => connectRedis({ mode: 'standalone', addresses: [redis.address] }, recordLog().log)
-  client = connect()
-  ofOther = connect()
+  client = connectPatiently(redis.address)
+  ofOther = connectPatiently(redis.address)
 })
 test.after(async () => {
   client.disconnect()
