@@ -5,6 +5,7 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { GatewayStatus } from '../../../dataplane/config/status.ts'
 import type { UpstreamTokens } from '../../../dataplane/credentials/index.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
+import { eventually } from '../eventually.ts'
 import { recordLog } from '../kept-log.ts'
 
 export interface GatewayUnderTest {
@@ -16,6 +17,8 @@ export interface GatewayUnderTest {
   /** The lines of the log so far. */
   readonly lines: Record<string, unknown>[]
   status(): Promise<GatewayStatus>
+  /** Waits until each backend has tools. A client's first list waits for it, too, but for three seconds only. */
+  listed(): Promise<void>
   /** Replaces the configuration by a rename, as the kubelet does. */
   configure(config: TestConfig | string): Promise<void>
   close(): Promise<void>
@@ -54,13 +57,16 @@ export async function startGateway(
     memoryBytes,
     exports: EXPORTS,
   })
+  const status = async () => (await fetch(`${served.adminUrl}/status`)).json() as Promise<GatewayStatus>
   return {
     url: `${served.url}/mcp`,
     base: served.url,
     adminUrl: served.adminUrl,
     directory,
     lines,
-    status: async () => (await fetch(`${served.adminUrl}/status`)).json() as Promise<GatewayStatus>,
+    status,
+    listed: () =>
+      eventually('the tools of each backend', async () => (await status()).backends.every(({ tools }) => tools > 0)),
     async configure(next) {
       await writeFile(`${configFile}.new`, typeof next === 'string' ? next : formatConfig(next))
       await rename(`${configFile}.new`, configFile)

@@ -22,7 +22,7 @@ test.before(async () => {
   gateway = await startGateway({ backends: [{ name: 'time', transport: 'stdio', stdio: { attach } }] }, (directory) =>
     setToken('first', directory),
   )
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
 })
 
 test.after(async () => {

@@ -60,7 +60,7 @@ async function startScripted({ call, goOn }: Script, config: Partial<TestConfig>
     () => backend.close(),
     () => gateway.close(),
   )
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return { backend, gateway, gets }
 }
 
@@ -295,7 +295,7 @@ async function startListened(refuse: (get: RawRequest) => number | undefined = (
     () => backend.close(),
     () => gateway.close(),
   )
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   const session = await openSession(gateway.url)
   const leaving = new AbortController()
   const headers = { ...session, accept: 'text/event-stream' }

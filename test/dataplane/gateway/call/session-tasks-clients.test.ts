@@ -4,7 +4,6 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { type ElicitRequest, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../../../support/eventually.ts'
 import { connect, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
@@ -22,7 +21,9 @@ let gateway: GatewayUnderTest
 test.before(async () => {
   everything = await startEverything()
   inner = await startGateway({ role: 'proxy', backends: [{ name: 'own', url: everything.url }] })
+  await inner.listed()
   gateway = await startGateway({ backends: [{ name: 'every', url: inner.url }] })
+  await gateway.listed()
 })
 
 test.after(async () => {
@@ -95,7 +96,7 @@ test('a task can be cancelled by its client and by nobody else', async () => {
 test('each client of a shared stdio server hears of its own tasks alone', async () => {
   const command = [process.execPath, fileURLToPath(import.meta.resolve(`${SERVER}/dist/index.js`)), 'stdio']
   const shared = await startGateway({ backends: [{ name: 'every', transport: 'stdio', stdio: { command } }] })
-  await eventually('its tools', async () => (await shared.status()).backends.every(({ tools }) => tools > 0))
+  await shared.listed()
   const [{ client: one }, { client: two }] = [await connectAsking(shared.url), await connectAsking(shared.url)]
   const ids: string[] = []
   for (const client of [one, two])

@@ -20,7 +20,10 @@ test.before(async () => {
       { name: 'sessions', url: sessions.url },
       { name: 'every', url: everything.url },
     ],
+    // On a slow machine a check that comes during the many calls is not answered in time.
+    failureHandling: { healthCheckInterval: '1h' },
   })
+  await gateway.listed()
 })
 
 test.after(async () => {

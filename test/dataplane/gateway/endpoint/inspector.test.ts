@@ -23,6 +23,7 @@ test.before(async () => {
       { name: 'legacy', url: legacy.url },
     ],
   })
+  await gateway.listed()
 })
 
 test.after(async () => {

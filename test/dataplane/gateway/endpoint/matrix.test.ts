@@ -6,7 +6,6 @@ import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, readText } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type FastMcpServer, pythonClient, startFastMcp } from '../../../support/python.ts'
@@ -32,7 +31,7 @@ test.before(async () => {
       { name: 'fast', url: fast.url },
     ],
   })
-  await eventually('their tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
 })
 
 test.after(async () => {

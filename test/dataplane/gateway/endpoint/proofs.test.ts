@@ -11,7 +11,6 @@ import { parseGateway } from '../../../../dataplane/config/read/gateway-findings
 import { storedUpstreamTokens } from '../../../../dataplane/credentials/index.ts'
 import { createMemoryTokenStore, LOGIN_CLAIM } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
-import { eventually } from '../../../support/eventually.ts'
 import { readText } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
@@ -69,8 +68,7 @@ async function start(dpop: Dpop | undefined, more: Partial<GatewayConfig> = {}):
   gateways.push(gateway)
   // If callers have their own credentials, the backend is contacted only on their behalf.
   const isPersonal = more.backends?.some(({ credential }) => credential !== undefined)
-  if (!isPersonal)
-    await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  if (!isPersonal) await gateway.listed()
   return gateway
 }
 

@@ -25,7 +25,7 @@ async function startStage(): Promise<Stage> {
 async function serve(stage: Stage): Promise<GatewayUnderTest> {
   const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: stage.backend.url }] })
   cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

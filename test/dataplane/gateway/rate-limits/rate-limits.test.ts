@@ -67,7 +67,7 @@ test.after(async () => {
 async function start(rateLimiting: RateLimiting, more: Partial<TestConfig> = {}, behind: Era = 'modern') {
   const gateway = await startGateway({ backends: [{ name: 'x', url: backend(behind).url }], rateLimiting, ...more })
   open.push(gateway)
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

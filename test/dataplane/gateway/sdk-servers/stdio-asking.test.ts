@@ -2,7 +2,6 @@
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { hasWorked, run } from './compare.ts'
 import { clientKinds } from './sdk-client.ts'
@@ -22,7 +21,7 @@ for (const [shape, revision, names] of [
     test(`${shape}, client ${kind}: gets everything of the server, whatever its era`, async () => {
       const gateway = await startInFront(shape)
       try {
-        await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+        await gateway.listed()
         for (const name of names) {
           const outcome = await run(name, { kind, target: gateway.url, prefix: 'b_' })
           assert.ok(hasWorked(outcome), `${name}: ${JSON.stringify(outcome)}`)

@@ -51,7 +51,7 @@ async function start(
   }
   const gateway = await startGateway(config, prepare)
   cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

@@ -54,7 +54,7 @@ const answerTo = (id: unknown) =>
 async function start(config: TestConfig, prepare?: (directory: string) => Promise<void>): Promise<GatewayUnderTest> {
   const gateway = await startGateway(config, prepare)
   cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

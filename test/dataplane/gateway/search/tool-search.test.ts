@@ -56,7 +56,7 @@ async function start(more: Partial<TestConfig> = {}, behind: Era = 'modern'): Pr
   const config = { backends: [{ name: 'b', url: backend(behind).url }], optimizer: {}, ...more }
   const gateway = await startGateway(config)
   cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { VectorFile } from '../../../../dataplane/gateway/search/embedding/vectors.ts'
-import { eventually } from '../../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../../support/folder.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
@@ -45,7 +44,7 @@ async function startAndSearch(model = 'm') {
     symlinkSync(folder.path, join(directory, 'state')),
   )
   try {
-    await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+    await gateway.listed()
     service.seen.length = 0
     const params = { name: 'find_tool', arguments: { query: 'umbrella' } }
     const { json } = await postModern(gateway.url, 'tools/call', params)

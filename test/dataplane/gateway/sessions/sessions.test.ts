@@ -15,7 +15,7 @@ let gateway: GatewayUnderTest
 test.before(async () => {
   backend = await startMcpServer({ name: 'b', mode: 'sessions' })
   gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
 })
 
 test.after(async () => {

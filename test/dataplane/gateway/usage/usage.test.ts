@@ -47,7 +47,7 @@ const POLICY = 'permit(principal, action, resource) unless { resource == Tool::"
 async function start(more: Partial<TestConfig>): Promise<GatewayUnderTest> {
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], ...more })
   stage.cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

@@ -61,7 +61,7 @@ const release = (text: string) => {
 async function start(config: Partial<TestConfig>): Promise<GatewayUnderTest> {
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], ...config })
   stage.cleanups.push(() => gateway.close())
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 const callModern = (url: string, name: string, more: object = {}) =>

@@ -2,7 +2,6 @@
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
@@ -59,7 +58,7 @@ test.before(async () => {
     },
   })
   gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], compositeTools })
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   session = await openSession(gateway.url)
 })
 test.after(async () => {

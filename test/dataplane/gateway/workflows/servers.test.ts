@@ -32,7 +32,7 @@ const composites = (...tools: object[]) => tools as unknown as Composites
 
 async function start(config: TestConfig): Promise<GatewayUnderTest> {
   const gateway = closeLater(await startGateway(config))
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   return gateway
 }
 

@@ -159,7 +159,7 @@ test.before(async () => {
     aggregation: { tools: [{ workload: 'old', filter: ['odd'] }] },
     compositeTools: definitions,
   })
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   session = await openSession(gateway.url)
 })
 
