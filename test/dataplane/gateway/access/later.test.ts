@@ -56,7 +56,7 @@ test.before(async () => {
     ],
     ALL,
   )
-  await eventually('the lists', async () => (await guarded.gateway.status()).backends.every(({ tools }) => tools > 0))
+  await guarded.gateway.listed()
 })
 
 test.after(async () => {

@@ -61,8 +61,7 @@ test.before(async () => {
     eras.map((era, index) => ({ name: era, url: (servers[index] as PersonalServer).url })),
     { policies: ['permit(principal, action, resource == Tool::"else");'] },
   )
-  const isListed = async () => (await guarded.gateway.status()).backends.every(({ tools }) => tools > 0)
-  await eventually('the lists', isListed)
+  await guarded.gateway.listed()
 })
 test.after(async () => {
   await guarded.close()

@@ -24,8 +24,7 @@ test.before(async () => {
     eras.map((era) => ({ name: era, url: servers[era].url })),
     { policies: [ALL] },
   )
-  const isListed = async () => (await guarded.gateway.status()).backends.every(({ tools }) => tools > 0)
-  await eventually('the lists', isListed)
+  await guarded.gateway.listed()
 })
 test.after(async () => {
   await guarded.close()

@@ -5,7 +5,6 @@ import { UnfinishedEvent } from '../../../../dataplane/gateway/backends/connecti
 import { ListRoom } from '../../../../dataplane/gateway/backends/lists/list-memory.ts'
 import { readCapabilities, readInstructions } from '../../../../dataplane/gateway/backends/session/era.ts'
 import { Budget } from '../../../../dataplane/server/budget.ts'
-import { eventually } from '../../../support/eventually.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -49,9 +48,8 @@ test('a list that is too large is cut and reported, and the rest works', async (
     failureHandling: { healthCheckInterval: '1h', healthCheckTimeout: '5m', partialFailureMode: 'best_effort' },
   })
   try {
-    const status = async () => (await gateway.status()) as unknown as Status
-    await eventually('both lists', async () => (await status()).backends.every(({ tools }) => tools > 0))
-    const { backends, problems } = await status()
+    await gateway.listed()
+    const { backends, problems } = (await gateway.status()) as unknown as Status
     assert.equal(requests, { large: 16, padded: 20 })
     assert.equal(
       backends.map(({ tools }) => tools),

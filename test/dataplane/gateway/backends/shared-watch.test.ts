@@ -60,7 +60,7 @@ async function startWatched(refuses: Answering = () => false) {
     () => backend.close(),
     () => gateway.close(),
   )
-  await eventually('its lists', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  await gateway.listed()
   const open = () => subscriptions.filter((subscription) => subscription.open)
   const watch = async (...uris: string[]): Promise<EventReader> => {
     const reader = await EventReader.watch(gateway.url, uris)
