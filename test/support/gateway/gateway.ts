@@ -17,7 +17,7 @@ export interface GatewayUnderTest {
   /** The lines of the log so far. */
   readonly lines: Record<string, unknown>[]
   status(): Promise<GatewayStatus>
-  /** Waits until each backend has tools. A client's first list waits for it, too, but for three seconds only. */
+  /** Waits until each backend has tools, also if its first answer was a failure. */
   listed(): Promise<void>
   /** Replaces the configuration by a rename, as the kubelet does. */
   configure(config: TestConfig | string): Promise<void>
@@ -31,10 +31,24 @@ const EXPORTS = { spansAfterMs: 30, metricsEveryMs: 60 }
 export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'>
 
 /**
- * Serves a gateway in this process. `prepare` may write files beside the configuration before it starts; `listen` is the
- * address of its MCP endpoint, and `memoryBytes` the memory limit of its process.
+ * Serves a gateway in this process and waits until each backend has answered or failed. `prepare` may write files beside
+ * the configuration before it starts; `listen` is the address of its MCP endpoint, and `memoryBytes` the memory limit of
+ * its process.
  */
-export async function startGateway(
+export async function startGateway(...options: Parameters<typeof startUntried>): Promise<GatewayUnderTest> {
+  const gateway = await startUntried(...options)
+  const isEachTried = async () => (await gateway.status()).backends.every(({ health }) => health !== 'unknown')
+  try {
+    await eventually('an answer or a failure of each backend', isEachTried)
+  } catch (error) {
+    await gateway.close()
+    throw error
+  }
+  return gateway
+}
+
+/** Serves a gateway as `startGateway` does, and waits for no backend. */
+export async function startUntried(
   config: TestConfig,
   prepare?: (directory: string) => Promise<void>,
   upstreamTokens?: UpstreamTokens,
