@@ -263,14 +263,26 @@ export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
 
+/** The longest body whose rest is read behind a response for the sake of the connection's next request. */
+const SHORT_BODY = 64 * 1024
+
+/** Tells whether the rest of the request may take long to arrive: its body is long, or of unknown length. */
+function isArriving(request: IncomingMessage): boolean {
+  // Node makes `headers` only if they are read.
+  if (request.complete) return false
+  const { headers } = request
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > SHORT_BODY
+}
+
 /**
  * Makes the class of a listener's responses, which forbid browsers to guess another type (Fetch standard,
- * `X-Content-Type-Options`). Once `isEnding`, each response closes its connection.
+ * `X-Content-Type-Options`). Once `isEnding`, each response closes its connection. So does a response that comes before
+ * the end of a long request: nobody reads the rest for long, and a next request behind it would be lost.
  */
 function responses(isEnding: () => boolean) {
   return class NosniffResponse extends ServerResponse {
     override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
-      if (isEnding()) this.shouldKeepAlive = false
+      if (isEnding() || isArriving(this.req)) this.shouldKeepAlive = false
       return typeof reason === 'string'
         ? super.writeHead(status, reason, withNosniff(headers))
         : super.writeHead(status, withNosniff(reason ?? headers))
