@@ -8,12 +8,14 @@
  */
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { removeAbandoned } from './secrets/scan.ts'
 import { bring, formatTime, OutOfReach } from './setup/index.ts'
 import { kubernetesVersion } from './setup/kubernetes.ts'
 import { E2E_FILES, listNeeds } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
 import { makeFor } from './setup/runner/bundle.ts'
+import { Crowd } from './setup/runner/crowd.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
 import { groupTurns } from './setup/runner/groups.ts'
 import {
@@ -43,6 +45,8 @@ const LEAST_FILES = 10
 const LONG_LANES = Math.min(CORES, (JOBS ?? Number.POSITIVE_INFINITY) - 1)
 /** Time between two lines of progress. */
 const TELL_MS = 30_000
+/** Time after which it is checked again whether another file may start. */
+const AGAIN_MS = 500
 
 const words = process.argv.slice(2)
 const files = testFiles(words, FILES)
@@ -158,8 +162,9 @@ function leaveOut(file: string, missing: readonly Error[]): void {
 const long = new Set<Turn>()
 let mostAtOnce = 0
 
+const crowd = new Crowd()
 const hasPlace = (atWork: readonly Turn[]) =>
-  JOBS === undefined ? hasRoom(atWork, CORES, 3 * CORES + 1) : atWork.length < JOBS
+  JOBS === undefined ? hasRoom(atWork, CORES, 3 * CORES + 1, crowd.size) : atWork.length < JOBS
 
 async function workThrough(): Promise<void> {
   const atWork = new Map<Turn, Promise<void>>()
@@ -168,7 +173,9 @@ async function workThrough(): Promise<void> {
     const room = waiting.length > 0 && hasPlace([...atWork.keys()])
     const turn = room ? takeNext(waiting, isReady, long.size < LONG_LANES) : undefined
     if (turn === undefined) {
-      await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])
+      // A crowd may disperse before a file ends.
+      const more = room ? nextArrival() : delay(AGAIN_MS, undefined, { ref: false })
+      await Promise.race([...atWork.values(), more])
       continue
     }
     if (long.size < LONG_LANES) long.add(turn)

@@ -47,15 +47,18 @@ test('a file that is not ready is passed over and stays in the list', () => {
 
 test('files that mostly wait leave room for more files, and files that compute do not', () => {
   const using = (...shares: number[]) => shares.map((share) => ({ ...buildTurn('a', 10), share }))
-  assert.is(hasRoom(using(1), 2, 6), true)
-  assert.is(hasRoom(using(1, 0.9), 2, 6), false)
-  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3), 2, 6), true)
-  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3, 0.3, 0.3), 2, 6), false, 'no more than six')
-  assert.is(hasRoom([buildTurn('a', 1), buildTurn('b', 1), buildTurn('c', 1)], 2, 6), true, 'a half each')
-  assert.is(hasRoom([buildTurn('a', 1), buildTurn('b', 1), buildTurn('c', 1), buildTurn('d', 1)], 2, 6), false)
-  assert.is(hasRoom(using(0.1), 2, 1), false)
-  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.1, 0.1), 2, 7), true, 'three that compute')
-  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.35), 2, 7), false, 'four that compute')
+  assert.is(hasRoom(using(1), 2, 6, 0), true)
+  assert.is(hasRoom(using(1, 0.9), 2, 6, 0), false)
+  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3), 2, 6, 0), true)
+  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3, 0.3, 0.3), 2, 6, 0), false, 'no more than six')
+  assert.is(hasRoom([buildTurn('a', 1), buildTurn('b', 1), buildTurn('c', 1)], 2, 6, 0), true, 'a half each')
+  assert.is(hasRoom([buildTurn('a', 1), buildTurn('b', 1), buildTurn('c', 1), buildTurn('d', 1)], 2, 6, 0), false)
+  assert.is(hasRoom(using(0.1), 2, 1, 0), false)
+  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.1, 0.1), 2, 7, 0), true, 'three that compute')
+  assert.is(hasRoom(using(0.35, 0.35, 0.35, 0.35), 2, 7, 0), false, 'four that compute')
+  assert.is(hasRoom(using(0.1, 0.1), 2, 6, 6), true)
+  assert.is(hasRoom(using(0.1, 0.1), 2, 6, 6.1), false, 'too many tasks')
+  assert.is(hasRoom(using(0.1), 2, 6, 99), true, 'one for each core in any case')
 })
 
 test('files of a control plane that never ran here are expected to take longest, by the tests that they load', () => {

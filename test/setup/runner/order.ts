@@ -42,13 +42,17 @@ const WAITING = 0.3
 const COMPUTING = 2
 /** Above this share of all cores, another file would slow down the running ones. */
 const FULL = 0.85
+/** If more tasks for each core want to run, another file would only make all of them later. */
+const CROWDED = 3
 
 /**
  * Tells whether one more file may start: always if fewer run than there are cores, and up to `most` while the running
- * files leave cores free. Files that mostly wait leave room for more, but no more files compute at a time.
+ * files leave cores free. Files that mostly wait leave room for more, but no more files compute at a time. On a slow or
+ * busy machine files compute more than they did before, so the `crowd`, the tasks that want a processor now, counts, too.
  */
-export function hasRoom(atWork: readonly Turn[], cores: number, most: number): boolean {
+export function hasRoom(atWork: readonly Turn[], cores: number, most: number, crowd: number): boolean {
   if (atWork.length < Math.min(cores, most)) return true
+  if (crowd > cores * CROWDED) return false
   const used = atWork.reduce((all, { share = USUAL_SHARE }) => all + share, 0)
   const computing = atWork.filter(({ share = USUAL_SHARE }) => share > WAITING).length
   return atWork.length < most && computing < cores * COMPUTING && used < cores * FULL
