@@ -52,9 +52,7 @@ export class RedisStage {
   async ready(replicas: readonly GatewayUnderTest[]): Promise<void> {
     for (const replica of replicas) {
       await eventually('the replica is ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).ok)
-      await eventually('the replica knows the tools', async () =>
-        (await replica.status()).backends.every(({ tools }) => tools > 0),
-      )
+      await replica.listed()
     }
   }
 
